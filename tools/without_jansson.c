@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 #include "bench/compare/compare.h"
-#include "bench/overlap/overlap.h"
+#include "bench/overlap/json.h"
+#include "bench/report/json.h"
 #include "info/info.h"
 #include "tools.h"
 

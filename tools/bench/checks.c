@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bench/bench.h"
-#include "bench/beside/beside.h"
+#include "bench/beside/plugin.h"
+#include "bench/tool.h"
 #include "tools.h"
 
 #define RANKS      2

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti bench`: the command line. */
+#include "bench/tool.h"
+
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/beside/beside.h"
+#include "bench/bench.h"
+#include "bench/beside/plugin.h"
 #include "bench/checks.h"
 #include "bench/compare/compare.h"
-#include "bench/overlap/overlap.h"
+#include "bench/measure/collectives.h"
+#include "bench/measure/measure.h"
+#include "bench/options.h"
+#include "bench/overlap/tool.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"

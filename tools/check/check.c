@@ -14,7 +14,13 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "check/operation.h"
+#include "check/cases/cases.h"
+#include "check/collectives.h"
+#include "check/data/data.h"
+#include "check/data/device_memory.h"
+#include "check/operation/completion.h"
+#include "check/report.h"
+#include "check/sabotage.h"
 #include "common/arena.h"
 #include "common/devices.h"
 

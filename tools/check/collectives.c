@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of contents of the suite. */
-#include "check/operation.h"
+#include "check/collectives.h"
+
+#include "check/cases/cases.h"
+#include "check/cases/collectives/forms.h"
 
 enum {
     REDUCES = TTI_CHECK_REDUCES,

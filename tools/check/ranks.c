@@ -3,6 +3,8 @@
  * Where the ranks come from. Inside a launcher's job every process is one rank. Alone, `tutti check` makes its ranks
  * itself: as threads for the backend `local`, else by becoming `tutti run` on itself, which then starts the ranks.
  */
+#include "check/ranks.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

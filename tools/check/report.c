@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What rank 0 shows: a progress line on a terminal, a table by collective, and a last line that scripts read. */
+#include "check/report.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "check/check.h"
 
 struct row {
     const char *collective;

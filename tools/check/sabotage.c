@@ -9,6 +9,8 @@
  * Nothing of the library is touched: it is the harness's own view that changes, behind the call and before the
  * comparison. The variable is for that script and not part of the interface.
  */
+#include "check/sabotage.h"
+
 #include <string.h>
 
 #include "check/check.h"

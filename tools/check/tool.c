@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check/check.h"
+#include "check/ranks.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"

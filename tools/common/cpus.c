@@ -3,9 +3,9 @@
  * Lists rather than bit masks: the kernel speaks of CPUs in lists ("0-3,8"), so do people, and a list has no largest
  * CPU. The lists are short (hundreds) and used before the job starts, so plain arrays are fast enough.
  */
-#include "cpus.h"
+#include "common/cpus.h"
 
-#include "number.h"
+#include "common/number.h"
 
 #include <errno.h>
 #include <sched.h>

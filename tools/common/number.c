@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* strtod accepts "0x10", "inf" and leading blanks; a typing mistake must not become another duration. */
-#include "number.h"
+#include "common/number.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "backends/nccl/library/options.h"
 #include "base/cpu.h"
 #include "device/device.h"
-#include "info.h"
+#include "info/info.h"
 #include "kernels/kernels.h"
 
 /* Which library a backend has found: its version, and why or where; and which settings that version cannot honour. */

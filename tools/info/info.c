@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of `tutti info`. */
-#include "info.h"
+#include "info/info.h"
 
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../tools.h"
+#include "tools.h"
 
 enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE, OPTION_GROUP };
 

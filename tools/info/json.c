@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "info.h"
+#include "info/info.h"
 #include "tools.h"
 
 /* A string; null for NULL and for bytes that are not UTF-8. */

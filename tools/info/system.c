@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../common/cpus.h"
 #include "base/cpu.h"
-#include "info.h"
+#include "common/cpus.h"
+#include "info/info.h"
 
 /* The first value of a key in a file of "key : value" lines (/proc/cpuinfo, /proc/meminfo). */
 static bool read_value(const char *path, const char *key, char *value, size_t capacity)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "info.h"
+#include "info/info.h"
 
 static void fact(const char *name, const char *value)
 {

@@ -3,17 +3,18 @@
  * The command line of `tutti run`. Options end at the first word that is not one (or at "--"): everything from there on
  * belongs to the program, so that `tutti run -n 4 ./train -n 1000` means what it says.
  */
-#include "run.h"
+#include "run/options.h"
 
 #include <argp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/number.h"
-#include "../tools.h"
 #include "base/cpu.h"
+#include "common/number.h"
+#include "run/exit_codes.h"
 #include "store/wire/secret.h"
+#include "tools.h"
 
 enum {
     OPTION_BACKEND = 256,

@@ -5,8 +5,6 @@
  * launcher, so that it outlives every rank; on several nodes by that of node 0, where the launchers meet first), the
  * ranks.
  */
-#include "run.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -18,8 +16,20 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "../tools.h"
-#include "nodes.h"
+#include "run/exit_codes.h"
+#include "run/identity.h"
+#include "run/job/job.h"
+#include "run/job/supervise.h"
+#include "run/nodes/nodes.h"
+#include "run/nodes/rendezvous.h"
+#include "run/nodes/shutdown.h"
+#include "run/options.h"
+#include "run/process/affinity.h"
+#include "run/process/descriptor_limit.h"
+#include "run/process/environment.h"
+#include "run/process/guard.h"
+#include "run/process/launch.h"
+#include "tools.h"
 
 static int ranks_here = 1; /* for sentences */
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
+#include "trace/record.h"
 
 #define KINDS        (TTI_FLIGHT_LANES + 1) /* of tracks in a group: its lanes, and its messages */
 #define UNKNOWN_RANK 1000000                /* pids of processes whose rank is not known begin here */

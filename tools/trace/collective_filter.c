@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "collective_filter.h"
+#include "trace/collective_filter.h"
 
 #include <stdlib.h>
 #include <string.h>

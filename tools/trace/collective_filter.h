@@ -9,7 +9,7 @@
 #ifndef TTI_TRACE_COLLECTIVE_FILTER_H
 #define TTI_TRACE_COLLECTIVE_FILTER_H
 
-#include "record.h"
+#include "trace/record.h"
 
 /* That a member has an entry of an operation, or, with `begun`, how far it has come in that lane. */
 struct tti_filter_point {

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/number.h"
+#include "common/number.h"
 #include "diag/file.h"
-#include "find.h"
+#include "trace/find.h"
 
 #define ENVIRON_MOST ((size_t)1 << 20)
 

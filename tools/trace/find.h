@@ -3,7 +3,7 @@
 #ifndef TTI_TOOLS_TRACE_FIND_H
 #define TTI_TOOLS_TRACE_FIND_H
 
-#include "record.h"
+#include "trace/record.h"
 
 struct tti_found {
     struct tti_record *records;

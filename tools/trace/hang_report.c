@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
-#include "record.h"
+#include "trace/record.h"
 
 #define TEXT     256
 #define WAITS    24 /* lines */

@@ -2,7 +2,7 @@
 /* Records as JSON, for programs. Texts of a snapshot hold nothing that would need escaping. */
 #include <inttypes.h>
 
-#include "record.h"
+#include "trace/record.h"
 
 static const char *state_of(const struct tti_snapshot_op *op)
 {

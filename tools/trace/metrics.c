@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record.h"
+#include "trace/record.h"
 
 /* Whose lines cannot be told apart. */
 static bool is_alike(const struct tti_record *a, const struct tti_record *b)

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective_filter.h"
-#include "pickle.h"
-#include "record.h"
+#include "trace/collective_filter.h"
+#include "trace/pickle.h"
+#include "trace/record.h"
 
 #define NAME 128
 

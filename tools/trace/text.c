@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record.h"
+#include "trace/record.h"
 
 static bool is_rooted(int kind)
 {

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/number.h"
-#include "../tools.h"
-#include "find.h"
+#include "common/number.h"
+#include "tools.h"
+#include "trace/find.h"
 
 enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS, ACTION_MERGE };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME, FORMAT_PYTORCH };

@@ -3,11 +3,12 @@
  * Who is measured beside Tutti: another library from a plug-in file (peer.h), or a second group of Tutti's in the same
  * job with settings of its own.
  */
-#ifndef TTI_BENCH_BESIDE_H
-#define TTI_BENCH_BESIDE_H
+#ifndef TTI_BENCH_BESIDE_BESIDE_H
+#define TTI_BENCH_BESIDE_BESIDE_H
 
 #include "bench/bench.h"
 #include "bench/beside/peer.h"
+#include "bench/measure/collectives.h"
 
 #define TTI_BESIDE_OWN "tutti" /* the name of the second group */
 
@@ -26,8 +27,6 @@ struct tti_beside {
     bool slow_barrier; /* it takes too long to be run before each call */
 };
 
-/* ---- beside.c ---- */
-
 /* Opens who b->options->beside names, as b->beside. Collective. False on every rank if that fails on one, after
  * that one has said why. */
 bool tti_beside_open(struct tti_bench *b);
@@ -43,21 +42,5 @@ bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in
 tutti_status tti_beside_call(const struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
                              const tutti_call *call);
 tutti_status tti_beside_barrier(const struct tti_beside *beside, tutti_error *error);
-
-/* ---- plugin.c ---- */
-
-/* Whether there is what `beside` (NAME[:SETTINGS]) names; else says on standard error what there is. */
-bool tti_beside_exists(const char *beside);
-/* The path of the plug-in file of this name; false if there is none. */
-bool tti_beside_find(const char *name, char *path, size_t capacity);
-/* The peer of this name, or NULL and the reason. It stays loaded: its library may have threads. */
-const struct tti_bench_peer *tti_beside_load(const char *name, char *why, size_t capacity);
-
-/* ---- ratio.c ---- */
-
-/* Compares the samples of two sets, which must be the slowest rank's and still in the order of the iterations. False when
- * memory is exhausted. */
-bool tti_bench_ratio_of(const int64_t *tutti, int tutti_batch, const int64_t *other, int other_batch, int count,
-                        struct tti_bench_ratio *ratio);
 
 #endif

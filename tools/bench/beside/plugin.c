@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the plug-in files of peers are: in a folder that the user names, in the build tree, or where they were installed. */
+#include "bench/beside/plugin.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
@@ -9,6 +11,7 @@
 #include <unistd.h>
 
 #include "bench/beside/beside.h"
+#include "bench/beside/peer.h"
 
 #define SUFFIX ".so"
 

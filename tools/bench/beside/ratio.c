@@ -5,11 +5,13 @@
  * and would seem to say more than they do. The interval is what 95 % of these ratios lie in. The seed is fixed: the same
  * samples give the same interval.
  */
+#include "bench/beside/ratio.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/beside/beside.h"
+#include "bench/measure/measure.h"
 
 #define RESAMPLES 1000
 #define SEED      UINT64_C(0x9e3779b97f4a7c15)

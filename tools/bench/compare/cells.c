@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/roofline/roofline.h"
+#include "bench/compare/comparison.h"
+#include "bench/measure/collectives.h"
+#include "bench/roofline/hop.h"
 
 static double number_or(const json_t *value, double otherwise)
 {

@@ -10,6 +10,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "bench/compare/comparison.h"
+#include "bench/measure/collectives.h"
+#include "bench/options.h"
 #include "common/launcher.h"
 
 static void add(struct tti_compare_command *command, const char *word)

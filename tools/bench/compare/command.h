@@ -3,6 +3,7 @@
 #define TTI_BENCH_COMPARE_COMMAND_H
 
 #include "bench/compare/comparison.h"
+#include "bench/measure/collectives.h"
 
 #define TTI_COMPARE_WORDS 48 /* of a command line */
 

@@ -17,13 +17,16 @@
 #include "base/clock.h"
 #include "bench/compare/cells.h"
 #include "bench/compare/command.h"
+#include "bench/compare/comparison.h"
 #include "bench/compare/contenders.h"
 #include "bench/compare/evaluate.h"
 #include "bench/compare/process.h"
 #include "bench/compare/record.h"
 #include "bench/compare/table.h"
+#include "bench/measure/collectives.h"
+#include "bench/options.h"
 #include "common/launcher.h"
-#include "run/run.h"
+#include "run/exit_codes.h"
 #include "tools.h"
 
 #define FIXED_LIMIT_MS INT64_C(60000) /* a block may take this ... */

@@ -14,7 +14,7 @@
 #ifndef TTI_BENCH_COMPARE_H
 #define TTI_BENCH_COMPARE_H
 
-#include "bench/bench.h"
+#include "bench/options.h"
 
 #define TTI_COMPARE_REPEAT 99 /* at most */
 

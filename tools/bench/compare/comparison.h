@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "bench/compare/compare.h"
+#include "bench/options.h"
 
 #define TTI_COMPARE_CONTENDERS 8
 

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/beside/beside.h"
-#include "run/run.h"
+#include "bench/beside/plugin.h"
+#include "bench/compare/comparison.h"
+#include "bench/measure/collectives.h"
+#include "run/process/launch.h"
 
 #define KEEP_MEMORY "MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=8589934592", "MALLOC_TOP_PAD_=67108864"
 

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/compare/comparison.h"
+
 static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a;

@@ -20,7 +20,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/run.h"
+#include "run/process/guard.h"
+#include "run/process/launch.h"
+#include "run/process/process.h"
 
 #define GRACE_MS 3000 /* from SIGTERM to SIGKILL */
 

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "bench/compare/command.h"
+#include "bench/compare/comparison.h"
 #include "bench/compare/table.h"
 
 /* A field as RFC 4180 wants it. */

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/compare/comparison.h"
 #include "bench/compare/evaluate.h"
-#include "bench/roofline/roofline.h"
+#include "bench/measure/collectives.h"
+#include "bench/roofline/hop.h"
 
 #define TEXT 32 /* room for a short text */
 

@@ -4,9 +4,12 @@
  * so that it needs a CPU and nothing else, and the memory traffic of the communication does not slow it down. Real
  * work, not a loop that watches the clock: a thread that loses its CPU has to make up for it.
  */
+#include "bench/overlap/compute.h"
+
 #include <time.h>
 
-#include "bench/overlap/overlap.h"
+#include "bench/bench.h"
+#include "bench/measure/samples.h"
 
 #define TRIALS   8 /* the fastest counts: whatever disturbs one makes it slower */
 #define TRIAL_NS INT64_C(20000000)

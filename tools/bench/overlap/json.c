@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What `tutti bench overlap` tells programs. */
+#include "bench/overlap/json.h"
+
 #include <jansson.h>
 
 #include "bench/overlap/overlap.h"
+#include "bench/overlap/report.h"
+#include "bench/overlap/steps.h"
+#include "bench/report/json.h"
 
 static bool set(json_t *object, const char *key, json_t *value)
 {

@@ -6,10 +6,19 @@
  * Between hosts it is mostly waiting for a link. The backend `fault` imitates that link: it makes an all_reduce take
  * bytes / bandwidth longer, asleep. The ranks' other traffic (the meetings before each step) runs in the group below.
  */
+#include "bench/overlap/overlap.h"
+
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "bench/overlap/overlap.h"
+#include "bench/bench.h"
+#include "bench/measure/data.h"
+#include "bench/measure/samples.h"
+#include "bench/options.h"
+#include "bench/overlap/compute.h"
+#include "bench/overlap/json.h"
+#include "bench/overlap/report.h"
+#include "bench/overlap/steps.h"
 
 #define WARM_UP 2 /* rounds */
 

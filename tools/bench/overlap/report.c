@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What `tutti bench overlap` tells people. */
+#include "bench/overlap/report.h"
+
 #include <inttypes.h>
 
+#include "bench/options.h"
 #include "bench/overlap/overlap.h"
+#include "bench/overlap/steps.h"
+#include "bench/report/table.h"
 
 #define BUSY 1.2 /* a computation that takes so many times the step is disturbed */
 

@@ -3,7 +3,9 @@
  * The ways to run a step. They communicate the same gradients, which lie one behind the other in memory: as one tensor,
  * as the pieces of a pipeline, or, as a model has them, in more tensors than there are buckets.
  */
-#include "bench/overlap/overlap.h"
+#include "bench/overlap/steps.h"
+
+#include "bench/overlap/compute.h"
 
 const char *const tti_overlap_names[TTI_OVERLAP_FORMS] = {
     [TTI_OVERLAP_COMPUTE] = "compute",   [TTI_OVERLAP_COMMUNICATE] = "communicate",

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti bench overlap`: the command line. */
+#include "bench/overlap/tool.h"
+
 #include <argp.h>
 
-#include "bench/overlap/overlap.h"
+#include "bench/options.h"
+#include "bench/overlap/steps.h"
+#include "bench/tool.h"
 #include "tools.h"
 
 enum { OPTION_STEP = 256, OPTION_PIECES, OPTION_BACKEND };

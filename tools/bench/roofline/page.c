@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that all ranks see, for what the bench measures without the library. */
+#include "bench/roofline/page.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench/roofline/roofline.h"
+#include "bench/bench.h"
+#include "bench/measure/samples.h"
 
 #define BYTES ((size_t)TTI_ROOFLINE_PAGE)
 

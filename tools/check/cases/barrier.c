@@ -10,7 +10,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "check/operation.h"
+#include "check/cases/cases.h"
+#include "check/check.h"
+#include "check/data/device_memory.h"
+#include "check/operation/completion.h"
+#include "check/operation/shortcuts.h"
+#include "check/reference/expect.h"
 
 static int64_t now_ns(void)
 {

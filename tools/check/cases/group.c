@@ -3,7 +3,16 @@
  * sub-groups run different numbers of them at the same time. */
 #include <stdlib.h>
 
-#include "check/operation.h"
+#include "check/cases/cases.h"
+#include "check/cases/collectives/forms.h"
+#include "check/check.h"
+#include "check/collectives.h"
+#include "check/data/data.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
 
 /* Every collective once small and once not, seen from a member. */
 static void run_all(struct tti_check *c, int64_t count)

@@ -3,7 +3,16 @@
  * beside them, since they lie outside the order of lanes. Half of the operations are asynchronous. */
 #include <pthread.h>
 
-#include "check/operation.h"
+#include "check/cases/cases.h"
+#include "check/cases/collectives/forms.h"
+#include "check/check.h"
+#include "check/collectives.h"
+#include "check/data/data.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
 
 enum { LANES = 2 };
 

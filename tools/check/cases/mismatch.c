@@ -11,7 +11,15 @@
 #include <strings.h>
 #include <sys/mman.h>
 
-#include "check/operation.h"
+#include "check/cases/cases.h"
+#include "check/check.h"
+#include "check/data/data.h"
+#include "check/data/device_memory.h"
+#include "check/operation/calls.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/operation/shortcuts.h"
+#include "check/reference/expect.h"
 #include "common/arena.h"
 
 /* The tensors of a variant: more room than any of them needs. */

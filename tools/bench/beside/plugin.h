@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plug-in files of peers. */
+#ifndef TTI_BENCH_BESIDE_PLUGIN_H
+#define TTI_BENCH_BESIDE_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "bench/beside/peer.h"
+
+/* Whether there is what `beside` (NAME[:SETTINGS]) names; else says on standard error what there is. */
+bool tti_beside_exists(const char *beside);
+/* The path of the plug-in file of this name; false if there is none. */
+bool tti_beside_find(const char *name, char *path, size_t capacity);
+/* The peer of this name, or NULL and the reason. It stays loaded: its library may have threads. */
+const struct tti_bench_peer *tti_beside_load(const char *name, char *why, size_t capacity);
+
+#endif

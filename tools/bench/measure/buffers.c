@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The buffers of a rank. In host memory they are written and read where they lie. On a device they are written and read in
+ * a mirror of as many bytes, which a copy that is waited for takes there and back: outside of what is timed.
+ */
+#include "bench/measure/buffers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/memory.h>
+
+#include "bench/bench.h"
+#include "common/arena.h"
+#include "common/devices.h"
+
+#define COPY_MS 60000 /* a copy that takes longer counts as hanging */
+
+static bool open_host(struct tti_bench *b, bool heap, void **memory)
+{
+    if (heap && tutti_alloc(b->group, b->capacity, memory, &b->error) != TUTTI_OK) {
+        return tti_bench_print_error(b, "the heap", b->error.message);
+    }
+    if (!heap && posix_memalign(memory, 4096, b->capacity) != 0) {
+        fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n", b->rank,
+                b->capacity);
+        return false;
+    }
+    /* untouched pages would be measured along */
+    memset(*memory, 0, b->capacity);
+    return true;
+}
+
+static bool open_device(struct tti_bench *b, bool heap, void **memory)
+{
+    const tutti_status status = heap ? tutti_alloc(b->group, b->capacity, memory, &b->error)
+                                     : tti_arena_alloc(b->arena, b->capacity, memory, &b->error);
+    return (status == TUTTI_OK && tti_arena_copy(b->arena, *memory, b->mirror, b->capacity, &b->error) == TUTTI_OK) ||
+           tti_bench_print_error(b, "memory of the device", b->error.message);
+}
+
+/* What both buffers need on a device. */
+static bool open_mirror(struct tti_bench *b)
+{
+    b->mirror = calloc(1, b->capacity);
+    if (!b->mirror) {
+        return tti_bench_print_error(b, "start", "no memory for a buffer in host memory");
+    }
+    return tti_arena_open(tutti_group_device(b->group), 1, COPY_MS, &b->arena, &b->error) == TUTTI_OK ||
+           tti_bench_print_error(b, "memory of the device", b->error.message);
+}
+
+bool tti_bench_open_memory(struct tti_bench *b, bool heap)
+{
+    unsigned char **const memories[] = {&b->left, &b->right};
+    const bool on_device = tti_on_device(tutti_group_device(b->group));
+    if (on_device && !open_mirror(b)) {
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        void *memory = NULL;
+        if (!(on_device ? open_device(b, heap, &memory) : open_host(b, heap, &memory))) {
+            return false;
+        }
+        *memories[i] = memory;
+    }
+    return true;
+}
+
+void tti_bench_close_memory(struct tti_bench *b, bool heap)
+{
+    if (heap) {
+        tutti_free(b->group, b->left, NULL);
+        tutti_free(b->group, b->right, NULL);
+    } else if (!b->arena) {
+        free(b->left);
+        free(b->right);
+    }
+    tti_arena_close(b->arena);
+    free(b->mirror);
+}
+
+void *tti_bench_write_begin(const struct tti_bench *b, void *memory)
+{
+    return b->arena ? b->mirror : memory;
+}
+
+tutti_status tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes)
+{
+    return b->arena ? tti_arena_copy(b->arena, memory, b->mirror, bytes, &b->error) : TUTTI_OK;
+}
+
+const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes)
+{
+    if (!b->arena) {
+        return memory;
+    }
+    return tti_arena_copy(b->arena, b->mirror, memory, bytes, &b->error) == TUTTI_OK ? b->mirror : NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The collectives that can be measured. */
+#ifndef TTI_BENCH_MEASURE_COLLECTIVES_H
+#define TTI_BENCH_MEASURE_COLLECTIVES_H
+
+#include "bench/bench.h"
+#include "bench/options.h"
+
+enum {
+    TTI_BENCH_REDUCES = 1,
+    TTI_BENCH_ROOT_INPUT = 2,    /* only the root has an input                                       */
+    TTI_BENCH_ROOT_OUTPUT = 4,   /* only the root has an output                                      */
+    TTI_BENCH_WHOLE_INPUT = 8,   /* the input consists of one part for each rank                     */
+    TTI_BENCH_WHOLE_OUTPUT = 16, /* the output does                                                  */
+    TTI_BENCH_IN_PLACE = 32,     /* has an in-place form beside the other                            */
+    TTI_BENCH_ONE_TENSOR = 64,   /* its only tensor is input and output                              */
+    TTI_BENCH_NEIGHBOUR = 128,   /* the output comes from the rank before this one                   */
+    TTI_BENCH_EMPTY = 256        /* has no tensors                                                   */
+};
+
+/* Bytes on the bus for each byte of size, as nccl-tests counts them for n ranks. */
+enum tti_bench_bus {
+    TTI_BENCH_BUS_ONE,    /* 1          */
+    TTI_BENCH_BUS_OTHERS, /* (n-1)/n    */
+    TTI_BENCH_BUS_TWICE   /* 2 (n-1)/n  */
+};
+
+/* The tensors of one call; NULL where the collective takes none on this rank. */
+struct tti_bench_tensors {
+    DLTensor input;
+    DLTensor output;
+    const DLTensor *in;
+    DLTensor *out;
+};
+
+struct tti_bench_collective {
+    const char *name;
+    tutti_operation kind; /* SEND: to the next rank, and receive from the one before */
+    unsigned traits;
+    enum tti_bench_bus bus;
+    tutti_status (*call)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call);
+    tutti_status (*start)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                          tutti_work **work);
+};
+
+extern const struct tti_bench_collective tti_bench_collectives[];
+extern const size_t tti_bench_collectives_count;
+
+/* Whether the options want it. */
+bool tti_bench_chosen(const struct tti_bench_options *options, const struct tti_bench_collective *collective);
+/* The names of those that they want, with commas between them; "all" for all. Returns `text`. */
+#define TTI_BENCH_NAMES 160
+const char *tti_bench_chosen_names(const struct tti_bench_options *options, char text[TTI_BENCH_NAMES]);
+/* By name, in any case, with or without '_' and '-' (allreduce, all-reduce); NULL if there is none. */
+const struct tti_bench_collective *tti_bench_find(const char *name);
+double tti_bench_bus_factor(enum tti_bench_bus bus, int ranks);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks what has come. Small
+ * calls are timed 20 at once, each with buffers and data of its own.
+ *
+ * The asynchronous form is compared with the synchronous one, so both are measured in turn: what disturbs the machine
+ * for a while disturbs both. How long its start takes is seen in iterations of a third kind, where the clock is read
+ * around one call: readings in every call would be a good part of the time of small ones.
+ *
+ * Who is measured beside Tutti (beside.h) takes turns with it in the same way; who is first changes from iteration to
+ * iteration. Before it meets the others, each rank runs a barrier of the library whose turn it is, so that each finds its
+ * code and its lines as it would after a call of its own.
+ */
+#include "bench/measure/measure.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bench/bench.h"
+#include "bench/beside/beside.h"
+#include "bench/beside/ratio.h"
+#include "bench/measure/async.h"
+#include "bench/measure/buffers.h"
+#include "bench/measure/collectives.h"
+#include "bench/measure/data.h"
+#include "bench/measure/samples.h"
+#include "bench/options.h"
+#include "bench/roofline/roofline.h"
+#include "check/plan.h"
+
+#define WARM_UP     2
+#define FIRST       5 /* iterations before the ranks ask whether there is time for more ... */
+#define FIRST_LONG  3 /* ... of a row whose warming up took LONG_NS */
+#define LONG_NS     INT64_C(2000000000)
+#define BUDGET_NS   INT64_C(200000000) /* for a row and each kind of iteration, everything included */
+#define SLOW_NS     INT64_C(2000000)   /* a peer's call that takes so long is timed alone; such a barrier is left out */
+#define CHECK_WHOLE ((size_t)1 << 20)  /* larger results are checked by the slice */
+#define SLICES      16
+
+/* One of those that are measured in turn. */
+struct side {
+    struct tti_bench *b; /* Tutti's, or that of who is beside it */
+    int batch;
+    int64_t wrong;
+    struct tti_bench_tensors tensors[TTI_BENCH_BATCH];
+};
+
+struct row {
+    struct tti_bench *b;
+    bool in_place;
+    int64_t count;                              /* elements of the tensor or of one part */
+    int64_t whole;                              /* elements of all parts */
+    enum tti_bench_form forms[TTI_BENCH_FORMS]; /* kinds of iterations, in turn */
+    int form_count;
+    int64_t barrier_ns;    /* the shortest of the peer's barriers so far */
+    const char *algorithm; /* of Tutti's last call; NULL = unknown */
+    struct side own;
+    struct side peer;
+};
+
+static bool has(const struct tti_bench *b, unsigned trait)
+{
+    return (b->collective->traits & trait) != 0;
+}
+
+int64_t tti_bench_capacity(const struct tti_bench_options *options, int ranks)
+{
+    const int64_t parts = (int64_t)tutti_dtype_size(options->dtype) * ranks;
+    const int64_t batch = (int64_t)TTI_BENCH_BATCH * TTI_BENCH_SMALL;
+    const int64_t rows = options->most > parts ? options->most : parts;
+    return rows > batch ? rows : batch;
+}
+
+static int parts_of(const struct tti_bench *b)
+{
+    return has(b, TTI_BENCH_WHOLE_INPUT | TTI_BENCH_WHOLE_OUTPUT) ? b->size : 1;
+}
+
+int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes)
+{
+    if (has(b, TTI_BENCH_EMPTY)) {
+        return 0;
+    }
+    const int64_t count = bytes / ((int64_t)b->item * parts_of(b));
+    return count > 0 ? count : 1;
+}
+
+/* Where the tensors of one call of the batch lie. In place, the part is the rank's own part of the whole; a peer's
+ * reduce_scatter has it at the start. */
+static void place(const struct row *row, struct side *side, int slot)
+{
+    const struct tti_bench *b = side->b;
+    struct tti_bench_tensors *t = &side->tensors[slot];
+    const bool whole_in = has(b, TTI_BENCH_WHOLE_INPUT);
+    const bool whole_out = has(b, TTI_BENCH_WHOLE_OUTPUT);
+    const bool at_start = side == &row->peer && !row->b->beside->is_tutti && has(b, TTI_BENCH_REDUCES);
+    const size_t stride = ((size_t)row->whole * b->item + 63) / 64 * 64;
+    unsigned char *out = b->right + (size_t)slot * stride;
+    unsigned char *in = row->in_place || has(b, TTI_BENCH_ONE_TENSOR) ? out : b->left + (size_t)slot * stride;
+    const size_t own_part =
+        row->in_place && whole_in != whole_out && !at_start ? (size_t)b->rank * (size_t)row->count * b->item : 0;
+    in += whole_in ? 0 : own_part;
+    out += whole_out ? 0 : own_part;
+    t->input = tutti_tensor_1d(in, whole_in ? &row->whole : &row->count, b->options->dtype);
+    t->output = tutti_tensor_1d(out, whole_out ? &row->whole : &row->count, b->options->dtype);
+    t->input.device = tutti_group_device(b->group);
+    t->output.device = t->input.device;
+    const bool root = b->rank == b->options->root;
+    t->in = root || !has(b, TTI_BENCH_ROOT_INPUT) ? &t->input : NULL;
+    t->out = root || !has(b, TTI_BENCH_ROOT_OUTPUT) ? &t->output : NULL;
+}
+
+static tutti_status fill(const struct side *side)
+{
+    struct tti_bench *b = side->b;
+    tutti_status status = TUTTI_OK;
+    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
+        const DLTensor *in = side->tensors[slot].in;
+        if (in) {
+            const size_t count = (size_t)in->shape[0];
+            void *room = tti_bench_write_begin(b, in->data);
+            tti_bench_data_fill(b->data, room, b->rank, b->number + (uint64_t)slot, 0, count);
+            status = tti_bench_write_end(b, in->data, count * b->item);
+        }
+    }
+    return status;
+}
+
+/* Whose data segment number `segment` of the output has to be. */
+static int source_of(const struct tti_bench *b, int segment)
+{
+    if (has(b, TTI_BENCH_REDUCES)) {
+        return TTI_BENCH_FOLD;
+    }
+    if (has(b, TTI_BENCH_ROOT_INPUT)) {
+        return b->options->root;
+    }
+    return has(b, TTI_BENCH_NEIGHBOUR) ? (b->rank + b->size - 1) % b->size : segment;
+}
+
+/* Compares the elements [from, to) of an output, and adds what is wrong. */
+static tutti_status count_wrong(const struct row *row, struct side *side, int slot, size_t from, size_t to)
+{
+    struct tti_bench *b = side->b;
+    const DLTensor *out = side->tensors[slot].out;
+    const size_t length = (size_t)row->count;
+    const size_t first = has(b, TTI_BENCH_WHOLE_INPUT) ? (size_t)b->rank * length : 0;
+    while (from < to) {
+        const size_t segment = from / length;
+        const size_t end = (segment + 1) * length < to ? (segment + 1) * length : to;
+        const void *got = tti_bench_read(b, (const unsigned char *)out->data + from * b->item, (end - from) * b->item);
+        if (!got) {
+            return b->error.status;
+        }
+        side->wrong += tti_bench_data_count_wrong(b->data, got, source_of(b, (int)segment), b->number + (uint64_t)slot,
+                                                  first + from % length, end - from);
+        from = end;
+    }
+    return TUTTI_OK;
+}
+
+/* The whole of each output, or of large ones a slice: another one in each iteration. */
+static tutti_status check(const struct row *row, struct side *side, int iteration, bool warming_up)
+{
+    tutti_status status = TUTTI_OK;
+    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
+        const DLTensor *out = side->tensors[slot].out;
+        const size_t total = out ? (size_t)out->shape[0] : 0;
+        const bool all = warming_up || total * side->b->item <= CHECK_WHOLE;
+        const size_t slice = (size_t)iteration % SLICES;
+        const size_t from = all ? 0 : total / SLICES * slice;
+        const size_t to = all || slice == SLICES - 1 ? total : from + total / SLICES;
+        status = count_wrong(row, side, slot, from, to);
+    }
+    return status;
+}
+
+/* A small call of the library whose turn it is, and how long it took. */
+static tutti_status warm(struct row *row, enum tti_bench_form form)
+{
+    struct tti_bench *b = row->b;
+    if (form != TTI_BENCH_PEER) {
+        return tutti_barrier(b->group, TUTTI_CALL(.error = &b->error));
+    }
+    if (b->beside->slow_barrier) {
+        return TUTTI_OK;
+    }
+    const int64_t start = tti_now_ns();
+    const tutti_status status = tti_beside_barrier(b->beside, &b->error);
+    const int64_t took = tti_now_ns() - start;
+    row->barrier_ns = took < row->barrier_ns ? took : row->barrier_ns;
+    return status;
+}
+
+static tutti_status call_once(struct row *row, enum tti_bench_form form, struct tti_bench_tensors *t,
+                              const tutti_call *call, int64_t *submit_ns)
+{
+    switch (form) {
+    case TTI_BENCH_SYNC:
+        return row->b->collective->call(row->b, t, call);
+    case TTI_BENCH_PEER:
+        return tti_beside_call(row->b->beside, t, row->count, row->in_place, call);
+    default:
+        return tti_bench_call_async(row->b, t, call, submit_ns);
+    }
+}
+
+/* One call after the other. `iteration` chooses the one whose start is timed. */
+static tutti_status iterate(struct row *row, enum tti_bench_form form, int iteration, int64_t *sample_ns)
+{
+    struct tti_bench *b = row->b;
+    struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
+    const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
+    const tutti_call *call = TUTTI_CALL(.scale = scale, .error = &b->error);
+    const int timed = form == TTI_BENCH_SUBMIT ? iteration % side->batch : -1;
+    int64_t submit_ns = 0;
+    int64_t start = 0;
+    tutti_status status = fill(side);
+    if (status == TUTTI_OK && b->beside) {
+        status = warm(row, form);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_bench_barrier(b, &start);
+    }
+    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
+        status = call_once(row, form, &side->tensors[slot], call, slot == timed ? &submit_ns : NULL);
+    }
+    *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : tti_now_ns() - start;
+    if (form != TTI_BENCH_PEER && !has(b, TTI_BENCH_NEIGHBOUR)) { /* no collective */
+        row->algorithm = tutti_group_algorithm(b->group, 0);
+    }
+    return status;
+}
+
+/* An iteration of each kind; iteration -1 = warming up, whose last samples end in `trial`. */
+static tutti_status iterate_forms(struct row *row, int iteration, int64_t trial[TTI_BENCH_FORMS])
+{
+    struct tti_bench *b = row->b;
+    const bool warming_up = iteration < 0;
+    const int number = warming_up ? 0 : iteration;
+    const bool backward = b->beside && number % 2 == 1;
+    tutti_status status = TUTTI_OK;
+    for (int turn = 0; turn < row->form_count && status == TUTTI_OK; turn++) {
+        const enum tti_bench_form form = row->forms[backward ? row->form_count - 1 - turn : turn];
+        struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
+        int64_t *sample = warming_up ? &trial[form] : &tti_bench_samples(b, (int)form)[iteration];
+        status = iterate(row, form, number, sample);
+        if (status == TUTTI_OK) {
+            status = check(row, side, number, warming_up);
+            side->b->number += (uint64_t)side->batch;
+        }
+    }
+    return status;
+}
+
+/* What the warming up has shown about who is beside Tutti: a slow one gets fewer calls, and no row takes minutes. */
+static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS], int64_t elapsed_ns, int *wanted)
+{
+    struct tti_bench *b = row->b;
+    if (row->forms[row->form_count - 1] != TTI_BENCH_PEER) {
+        return TUTTI_OK;
+    }
+    int64_t seen[] = {trial[TTI_BENCH_PEER], row->barrier_ns, elapsed_ns};
+    const tutti_status status = tti_bench_agree(b, seen, 3, TUTTI_MAX);
+    row->peer.batch = seen[0] > SLOW_NS ? 1 : row->own.batch;
+    b->beside->slow_barrier = seen[1] > SLOW_NS;
+    if (b->options->iterations == 0 && seen[2] > LONG_NS) {
+        *wanted = FIRST_LONG;
+    }
+    return status;
+}
+
+/* How many iterations there shall be after `done`, agreed upon by the ranks; `done` = no more. */
+static tutti_status plan(struct tti_bench *b, int done, int64_t elapsed_ns, int64_t budget_ns, int *wanted)
+{
+    *wanted = done;
+    if (b->options->iterations > 0 || done >= TTI_BENCH_ITERATIONS) {
+        return TUTTI_OK;
+    }
+    const tutti_status status = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
+    if (status == TUTTI_OK && elapsed_ns < budget_ns) {
+        /* no more than as many again: what was seen so far may not be typical */
+        const int64_t room = (budget_ns - elapsed_ns) / (elapsed_ns / done + 1) + 1;
+        const int64_t most = done < TTI_BENCH_ITERATIONS - done ? done : TTI_BENCH_ITERATIONS - done;
+        *wanted = done + (int)(room < most ? room : most);
+    }
+    return status;
+}
+
+static tutti_status iterate_all(struct row *row, int *iterations)
+{
+    struct tti_bench *b = row->b;
+    tutti_status status = TUTTI_OK;
+    int64_t trial[TTI_BENCH_FORMS] = {0};
+    int64_t start = tti_now_ns();
+    int wanted = b->options->iterations > 0 ? b->options->iterations : FIRST;
+    *iterations = 0;
+    for (int i = -WARM_UP; i < wanted && status == TUTTI_OK;) {
+        status = iterate_forms(row, i, trial);
+        i += status == TUTTI_OK;
+        if (status == TUTTI_OK && i == 0) {
+            status = settle(row, trial, tti_now_ns() - start, &wanted);
+        }
+        if (status == TUTTI_OK && i == wanted) {
+            *iterations = i;
+            status = plan(b, i, tti_now_ns() - start, BUDGET_NS * row->form_count, &wanted);
+        }
+    }
+    return status;
+}
+
+static void bandwidths(const struct tti_bench *b, int64_t bytes, double p50_us, double *alg_bw, double *bus_bw)
+{
+    *alg_bw = p50_us > 0 ? (double)bytes / p50_us / 1000 : 0;
+    *bus_bw = *alg_bw * tti_bench_bus_factor(b->collective->bus, b->size);
+}
+
+/* Both sides of the row, and how they compare. */
+static tutti_status conclude_beside(struct row *row, struct tti_bench_result *result)
+{
+    struct tti_bench *b = row->b;
+    struct tti_bench_versus *versus = &result->versus;
+    const int n = result->iterations;
+    tutti_status status = tti_bench_slowest(b, TTI_BENCH_SYNC, n);
+    if (status == TUTTI_OK) {
+        status = tti_bench_slowest(b, TTI_BENCH_PEER, n);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_bench_agree(b, &row->peer.wrong, 1, TUTTI_SUM);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    *versus = (struct tti_bench_versus){.measured = true, .batch = row->peer.batch, .wrong = row->peer.wrong};
+    if (b->rank == 0 && !tti_bench_ratio_of(tti_bench_samples(b, TTI_BENCH_SYNC), row->own.batch,
+                                            tti_bench_samples(b, TTI_BENCH_PEER), row->peer.batch, n, &versus->ratio)) {
+        return tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory to compare %d samples", n);
+    }
+    tti_bench_sum_up(b, TTI_BENCH_SYNC, n, row->own.batch, &result->time);
+    tti_bench_sum_up(b, TTI_BENCH_PEER, n, row->peer.batch, &versus->time);
+    bandwidths(b, result->bytes, versus->time.p50_us, &versus->alg_bw, &versus->bus_bw);
+    return TUTTI_OK;
+}
+
+static tutti_status conclude_async(struct row *row, struct tti_bench_result *result)
+{
+    struct tti_bench *b = row->b;
+    const int n = result->iterations;
+    tutti_status status = tti_bench_times_of(b, TTI_BENCH_SYNC, n, row->own.batch, &result->sync);
+    if (status == TUTTI_OK) {
+        status = tti_bench_times_of(b, TTI_BENCH_ASYNC, n, row->own.batch, &result->time);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_bench_times_of(b, TTI_BENCH_SUBMIT, n, 1, &result->submit);
+    }
+    return status;
+}
+
+/* All times of the row. */
+static tutti_status conclude(struct row *row, struct tti_bench_result *result)
+{
+    switch (row->forms[row->form_count - 1]) {
+    case TTI_BENCH_PEER:
+        return conclude_beside(row, result);
+    case TTI_BENCH_SUBMIT:
+        return conclude_async(row, result);
+    default:
+        return tti_bench_times_of(row->b, TTI_BENCH_SYNC, result->iterations, row->own.batch, &result->time);
+    }
+}
+
+static void choose_forms(struct row *row)
+{
+    const struct tti_bench *b = row->b;
+    row->forms[row->form_count++] = TTI_BENCH_SYNC;
+    if (b->options->async) {
+        row->forms[row->form_count++] = TTI_BENCH_ASYNC;
+        row->forms[row->form_count++] = TTI_BENCH_SUBMIT;
+    } else if (b->beside && tti_beside_supports(b->beside, row->count, row->in_place)) {
+        row->forms[row->form_count++] = TTI_BENCH_PEER;
+    }
+}
+
+/* The iterations, and what the machine gives before and after them. */
+static tutti_status run_row(struct row *row, struct tti_bench_result *result)
+{
+    struct tti_bench *b = row->b;
+    tutti_status status = TUTTI_OK;
+    if (b->roofline) {
+        status = tti_roofline_bound(b, result->bytes, result->in_place, &result->bound_us);
+        status = status == TUTTI_OK ? tti_roofline_hop(b, &result->hop_ns[0]) : status;
+    }
+    if (status == TUTTI_OK) {
+        status = iterate_all(row, &result->iterations);
+    }
+    if (status == TUTTI_OK && b->roofline) {
+        status = tti_roofline_hop(b, &result->hop_ns[1]);
+    }
+    if (status == TUTTI_OK) {
+        status = tti_bench_agree(b, &row->own.wrong, 1, TUTTI_SUM);
+    }
+    return status == TUTTI_OK ? conclude(row, result) : status;
+}
+
+tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result)
+{
+    struct row row = {.b = b, .in_place = in_place, .count = count, .whole = count * parts_of(b), .own.b = b};
+    const int64_t bytes = row.whole * (int64_t)b->item;
+    row.barrier_ns = INT64_MAX;
+    row.own.batch = bytes < TTI_BENCH_SMALL ? TTI_BENCH_BATCH : 1;
+    row.peer.b = b->beside ? &b->beside->view : b;
+    row.peer.batch = 1; /* until it is known how long its calls take */
+    if (b->beside) {
+        b->beside->slow_barrier = false; /* likewise */
+    }
+    choose_forms(&row);
+    for (int slot = 0; slot < row.own.batch; slot++) {
+        place(&row, &row.own, slot);
+        if (b->beside) {
+            place(&row, &row.peer, slot);
+        }
+    }
+    *result = (struct tti_bench_result){.in_place = in_place, .bytes = bytes, .count = count, .batch = row.own.batch};
+    const tutti_status status = run_row(&row, result);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    result->measured = true;
+    result->wrong = row.own.wrong;
+    result->algorithm = row.algorithm;
+    bandwidths(b, bytes, result->time.p50_us, &result->alg_bw, &result->bus_bw);
+    tti_roofline_raise_bound(b, result);
+    return TUTTI_OK;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Times, and what the ranks agree on. */
+#ifndef TTI_BENCH_MEASURE_SAMPLES_H
+#define TTI_BENCH_MEASURE_SAMPLES_H
+
+#include "bench/bench.h"
+
+struct tti_bench_times {
+    double p50_us;
+    double p99_us;
+    double min_us;
+    double max_us;
+};
+
+/* Combines int64 numbers of all ranks, in place. On failure b->error tells, here and below. */
+tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
+/* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
+tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start);
+/* The samples of set number `set`, in nanoseconds. */
+int64_t *tti_bench_samples(const struct tti_bench *b, int set);
+/* Gives each sample the value of the slowest rank. */
+tutti_status tti_bench_slowest(struct tti_bench *b, int set, int count);
+/* Sums up samples of `batch` calls each, and sorts them. */
+void tti_bench_sum_up(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
+/* Both together. The same on every rank. */
+tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
+
+#endif

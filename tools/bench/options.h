@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the command line of `tutti bench` says. */
+#ifndef TTI_BENCH_OPTIONS_H
+#define TTI_BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tutti/tutti.h>
+
+#define TTI_BENCH_RANKS      1024 /* at most */
+#define TTI_BENCH_ITERATIONS 2000 /* of a row at most, unless the user says how many */
+#define TTI_BENCH_BATCH      20   /* calls that are timed together ... */
+#define TTI_BENCH_SMALL      4096 /* ... below this size */
+
+struct tti_bench_options {
+    bool overlap;       /* `tutti bench overlap` instead of a collective */
+    bool async;         /* the asynchronous form beside the synchronous one */
+    const char *beside; /* NAME[:SETTINGS] of who is measured in turn with Tutti, or NULL */
+    bool roofline;      /* measure what the machine allows, too */
+    bool heap;          /* Tutti's buffers lie in the group's heap */
+    uint32_t chosen;    /* collectives: a bit for each; 0 = each in turn */
+    int ranks;          /* 0 = not said */
+    int64_t least;      /* sizes in bytes */
+    int64_t most;
+    int64_t factor;
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    int root;
+    int iterations;  /* 0 = as many as the time allows */
+    int64_t step_ms; /* overlap: length of a step's computation, and of its communication */
+    int pieces;      /* overlap: of a pipeline */
+    const char *backend;
+    const char *device; /* NULL = as the library decides */
+    const char *json;   /* file to write, or NULL */
+};
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A computation of a given length. */
+#ifndef TTI_BENCH_OVERLAP_COMPUTE_H
+#define TTI_BENCH_OVERLAP_COMPUTE_H
+
+#include "bench/bench.h"
+
+#define TTI_COMPUTE_VALUES 2048 /* 8 KiB: fits every first-level cache, beside what the library needs */
+
+struct tti_compute {
+    float values[TTI_COMPUTE_VALUES];
+    float factor;
+    float summand;
+    int64_t passes; /* over the values: a step's */
+};
+
+/* Finds out how many passes take so long on a CPU of one's own, while all ranks compute, as neighbours may slow one
+ * another down. Collective; on failure b->error tells. */
+tutti_status tti_compute_calibrate(struct tti_compute *compute, struct tti_bench *b, int64_t step_ns);
+/* Part number `part` of `parts` of a step's computation. */
+void tti_compute_run(struct tti_compute *compute, int part, int parts);
+
+#endif

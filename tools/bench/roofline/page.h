@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory that all ranks see. */
+#ifndef TTI_BENCH_ROOFLINE_PAGE_H
+#define TTI_BENCH_ROOFLINE_PAGE_H
+
+#include "bench/bench.h"
+
+#define TTI_ROOFLINE_PAGE 4096 /* bytes */
+
+struct tti_roofline_page {
+    unsigned char *memory; /* zero at first; NULL on every rank where there is none for all */
+    bool mapped;           /* else it is memory of the process */
+};
+
+/* That there is none is no failure. Collective, as all here but closing. */
+tutti_status tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
+void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page);
+
+#endif

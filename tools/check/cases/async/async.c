@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Works: what a handle answers before the end, behind it, and when it is stale; errors, callbacks and deadlines. That
+ * asynchronous operations give right results is tested in every other chapter, see operation.h.
+ */
+#include <stdlib.h>
+
+#include "check/cases/cases.h"
+#include "check/cases/collectives/forms.h"
+#include "check/check.h"
+#include "check/data/data.h"
+#include "check/data/device_memory.h"
+#include "check/data/tensors.h"
+#include "check/operation/block_lane.h"
+#include "check/operation/calls.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+static const int64_t small_count = 5;
+static const int64_t large_count = 100003;
+
+/* An all_reduce with its data, started. */
+static void start(struct tti_check *c, struct tti_check_job *job, enum tti_check_completion way, int64_t count,
+                  uint64_t salt)
+{
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
+    tti_check_job_prepare(job, c, &tti_check_all_reduce_form, &p, salt);
+    tti_check_job_start(job, way);
+}
+
+static void end(struct tti_check *c, struct tti_check_job *job)
+{
+    tti_check_job_finish(job, TUTTI_OK);
+    tti_check_job_end(job, c);
+}
+
+/* ---- stale handles ---- */
+
+static void expect_refusal(struct tti_check *c, tutti_work *work, tutti_status wanted)
+{
+    int32_t flag = 7;
+    int fd = -7;
+    DLTensor view;
+    tutti_error details;
+    tti_check_status(c, "work_test", tutti_work_test(work, &flag), wanted);
+    tti_check_status(c, "work_wait", tutti_work_wait(work, 0), wanted);
+    tti_check_status(c, "work_wait without a limit", tutti_work_wait(work, TUTTI_FOREVER), wanted);
+    tti_check_status(c, "work_error", tutti_work_error(work, &details), wanted);
+    tti_check_status(c, "work_result", tutti_work_result(work, &view, NULL), wanted);
+    tti_check_status(c, "work_cancelled", tutti_work_cancelled(work, &flag), wanted);
+    tti_check_status(c, "work_cancel", tutti_work_cancel(work, NULL), wanted);
+    tti_check_status(c, "work_eventfd", tutti_work_eventfd(work, &fd, NULL), wanted);
+    tti_check_status(c, "work_release", tutti_work_release(work), wanted);
+    tti_check_expect_i64(c, "what was not answered was not written", flag == 7 && fd == -7, 1);
+}
+
+static void stale(struct tti_check *c)
+{
+    struct tti_check_job job;
+    start(c, &job, TTI_CHECK_WAIT, small_count, 1);
+    tutti_work *work = job.pending.work;
+    end(c, &job);
+    expect_refusal(c, work, TUTTI_BAD_STATE);
+    expect_refusal(c, NULL, TUTTI_INVALID_ARGUMENT);
+    /* another work in its place does not bring the old handle back to life */
+    struct tti_check_job next;
+    start(c, &next, TTI_CHECK_WAIT, small_count, 2);
+    tti_check_expect_i64(c, "two works have one handle", next.pending.work == work, 0);
+    expect_refusal(c, work, TUTTI_BAD_STATE);
+    end(c, &next);
+}
+
+/* A start that fails leaves no work and calls nobody back; a limit that cannot be changes nothing. */
+static void refused(struct tti_check *c)
+{
+    struct tti_check_pending f;
+    struct tti_check_job job;
+    struct tti_check_tensor x;
+    const int64_t one = 1;
+    tti_check_tensor_make(c, &x, TUTTI_F32, 1, &one, TTI_CHECK_COMPACT);
+    tti_check_pending_init(c, &f, TTI_CHECK_CALLBACK);
+    tti_check_pending_start(
+        c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .op = 99, .input = &x.t, .output = &x.t});
+    tti_check_status(c, "all_reduce_async with op 99", f.started, TUTTI_INVALID_ARGUMENT);
+    tti_check_expect_i64(c, "calls of the callback", f.called, 0);
+    start(c, &job, TTI_CHECK_CALLBACK, small_count, 1);
+    tti_check_status(c, "work_wait with limit -2", tutti_work_wait(job.pending.work, -2), TUTTI_INVALID_ARGUMENT);
+    end(c, &job);
+    tti_check_tensor_free(&x);
+}
+
+/* ---- before the end ---- */
+
+static void expect_unfinished(struct tti_check *c, tutti_work *work)
+{
+    int32_t flag = 7;
+    int fd = -1;
+    DLTensor view;
+    tutti_error details;
+    for (int i = 0; i < 2; i++) {
+        tti_check_ok(c, "work_test", tutti_work_test(work, &flag));
+        tti_check_expect_i64(c, "an operation that a rank has not joined has ended", flag, 0);
+        tti_check_status(c, "work_wait with limit 0", tutti_work_wait(work, 0), TUTTI_BUSY);
+        tti_check_status(c, "work_wait with a limit", tutti_work_wait(work, 1), TUTTI_BUSY);
+        tti_check_status(c, "work_error before the end", tutti_work_error(work, &details), TUTTI_BAD_STATE);
+        tti_check_status(c, "work_result before the end", tutti_work_result(work, &view, &details), TUTTI_BAD_STATE);
+        tti_check_ok(c, "work_cancelled", tutti_work_cancelled(work, &flag));
+        tti_check_expect_i64(c, "an operation that nobody cancelled counts as cancelled", flag, 0);
+        if (tti_check_ok(c, "work_eventfd", tutti_work_eventfd(work, &fd, &c->error))) {
+            tti_check_expect_i64(c, "the descriptor is readable before the end", tti_check_readable(fd, 0), 0);
+        }
+    }
+}
+
+/* Looks at an operation that has begun on all but one rank, and at one that waits for its turn behind it. */
+static void before_the_end(struct tti_check *c, int64_t count)
+{
+    const int holder = c->size - 1;
+    struct tti_check_job held;
+    struct tti_check_job behind;
+    tti_check_block_lane(c, &held, holder, count);
+    if (c->rank != holder) {
+        start(c, &behind, TTI_CHECK_EVENTFD, count, 1);
+        expect_unfinished(c, held.pending.work);
+        expect_unfinished(c, behind.pending.work);
+    }
+    tti_check_unblock_lane(c, &held, holder);
+    if (c->rank == holder) {
+        start(c, &behind, TTI_CHECK_EVENTFD, count, 1);
+    }
+    end(c, &behind);
+    tti_check_blocked_end(c, &held);
+}
+
+/* Handles are given back while their operations run or wait: these end all the same, with callback and result. */
+static void release_while_running(struct tti_check *c, int64_t count)
+{
+    const int holder = 0;
+    struct tti_check_job held;
+    struct tti_check_job behind;
+    tti_check_block_lane(c, &held, holder, count);
+    if (c->rank != holder) {
+        start(c, &behind, TTI_CHECK_CALLBACK, count, 1);
+        tti_check_pending_release(c, &held.pending);
+        tti_check_pending_release(c, &behind.pending);
+    }
+    tti_check_unblock_lane(c, &held, holder);
+    if (c->rank == holder) {
+        start(c, &behind, TTI_CHECK_CALLBACK, count, 1);
+        tti_check_pending_release(c, &held.pending);
+        tti_check_pending_release(c, &behind.pending);
+    }
+    /* the callback tells the end of the second, and so, in the order of the lane, that of the first */
+    tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &behind.pending), 1);
+    tti_check_expect_i64(c, "status that the callback was told", behind.pending.reported, TUTTI_OK);
+    tti_check_group_works(c);
+    tti_check_expect_i64(c, "calls of the callback, later", tti_check_pending_callbacks(c, &behind.pending), 1);
+    end(c, &behind);
+    tti_check_blocked_end(c, &held);
+}
+
+static void *wait_beside(void *user)
+{
+    struct tti_check_job *job = user;
+    const tutti_status status = tutti_work_wait(job->pending.work, TUTTI_FOREVER);
+    return status == TUTTI_OK ? NULL : user;
+}
+
+/* Several threads wait for one work. */
+static void many_waiters(struct tti_check *c, int64_t count)
+{
+    enum { WAITERS = 4 };
+    const int holder = c->size - 1;
+    pthread_t threads[WAITERS];
+    int started = 0;
+    struct tti_check_job held;
+    tti_check_block_lane(c, &held, holder, count);
+    while (c->rank != holder && started < WAITERS && pthread_create(&threads[started], NULL, wait_beside, &held) == 0) {
+        started++;
+    }
+    tti_check_expect_i64(c, "threads that could be started", started, c->rank == holder ? 0 : WAITERS);
+    tti_check_unblock_lane(c, &held, holder);
+    tti_check_ok(c, "the wait beside them", tutti_work_wait(held.pending.work, TUTTI_FOREVER));
+    for (int i = 0; i < started; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        tti_check_expect_i64(c, "a thread's wait has failed", failed != NULL, 0);
+    }
+    tti_check_blocked_end(c, &held);
+}
+
+/* ---- errors ---- */
+
+static void error_details(struct tti_check *c, int64_t count)
+{
+    struct tti_check_job job;
+    tutti_error details;
+    DLTensor view;
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, c->rank == 0 ? TUTTI_MAX : TUTTI_SUM, count);
+    tti_check_job_prepare(&job, c, &tti_check_all_reduce_form, &p, 1);
+    tti_check_job_start(&job, tti_check_random_completion(c, 1, 0));
+    tti_check_status(c, "the wait", tti_check_pending_wait(&job.check, &job.pending), TUTTI_MISMATCH);
+    if (tti_check_ok(c, "work_error", tutti_work_error(job.pending.work, &details))) {
+        tti_check_expect_i64(c, "operation in the details", details.operation, TUTTI_OP_ALL_REDUCE);
+        tti_check_expect_i64(c, "the details have a sentence", details.message[0] != '\0', 1);
+        tti_check_expect_i64(c, "the details name a backend", details.backend[0] != '\0', 1);
+        tti_check_expect_i64(c, "the details have a number of the call", details.sequence > 0, 1);
+        tti_check_expect_i64(c, "what is spoilt", details.scope, TUTTI_SCOPE_WORK);
+    }
+    tti_check_status(c, "work_result", tutti_work_result(job.pending.work, &view, &details), TUTTI_MISMATCH);
+    tti_check_pending_release(c, &job.pending);
+    tti_check_job_end(&job, c);
+    tti_check_group_works(c);
+}
+
+static void no_result(struct tti_check *c)
+{
+    struct tti_check_pending f;
+    tti_check_pending_init(c, &f, TTI_CHECK_WAIT);
+    tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
+    if (tti_check_ok(c, "barrier", tti_check_pending_wait(c, &f))) {
+        tti_check_pending_result(c, &f, NULL);
+    }
+    tti_check_pending_release(c, &f);
+}
+
+/* ---- callbacks ---- */
+
+struct follower {
+    struct tti_check_job first;
+    struct tti_check_job next; /* started by first's callback */
+    tutti_status waited;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool done;
+};
+
+static void start_next(tutti_status status, const tutti_error *error, void *user)
+{
+    struct follower *f = user;
+    (void)status;
+    (void)error;
+    tti_check_job_start(&f->next, TTI_CHECK_CALLBACK);
+    f->waited = tutti_work_wait(f->next.pending.work, TUTTI_FOREVER);
+    pthread_mutex_lock(&f->mutex);
+    f->done = true;
+    pthread_cond_signal(&f->changed);
+    pthread_mutex_unlock(&f->mutex);
+}
+
+/* A callback starts the next operation of the lane; waiting for it there would never end, and is refused. */
+static void callback_starts(struct tti_check *c, int64_t count)
+{
+    struct follower f = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
+    tti_check_job_prepare(&f.first, c, &tti_check_all_reduce_form, &p, 1);
+    tti_check_job_prepare(&f.next, c, &tti_check_all_reduce_form, &p, 2);
+    tti_check_pending_init(&f.first.check, &f.first.pending, TTI_CHECK_WAIT);
+    f.first.pending.options.callback = start_next;
+    f.first.pending.options.user = &f;
+    tti_check_pending_start(&f.first.check, &f.first.pending, &f.first.operation);
+    pthread_mutex_lock(&f.mutex);
+    while (!f.done) { /* without a limit, since the callback uses what lies on this stack */
+        pthread_cond_wait(&f.changed, &f.mutex);
+    }
+    pthread_mutex_unlock(&f.mutex);
+    f.first.pending.options.callback = NULL; /* it counts no calls */
+    tti_check_status(c, "a wait in a callback", f.waited, TUTTI_WOULD_DEADLOCK);
+    end(c, &f.first);
+    end(c, &f.next);
+}
+
+/* ---- deadlines ---- */
+
+/* An operation whose deadline passes while it waits for its turn: it and the group fail. In a group of its own. */
+static void queued_deadline(struct tti_check *c, tutti_group *group)
+{
+    enum { SOON_MS = 200 };
+    const int holder = c->size - 1;
+    struct tti_check sub = tti_check_sub(c, group, 1);
+    int64_t timed_out = 0;
+    if (c->rank != holder) {
+        struct tti_check_job held;
+        struct tti_check_job behind;
+        tutti_error details = {.status = TUTTI_OK};
+        const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, small_count);
+        tti_check_block_lane(&sub, &held, holder, small_count);
+        tti_check_job_prepare(&behind, &sub, &tti_check_all_reduce_form, &p, 1);
+        behind.operation.timeout_ms = SOON_MS;
+        tti_check_job_start(&behind, tti_check_random_completion(c, 1, 0));
+        const tutti_status status = tti_check_pending_wait(&behind.check, &behind.pending);
+        timed_out = status == TUTTI_TIMEOUT;
+        if (timed_out) {
+            tti_check_ok(&sub, "work_error", tutti_work_error(behind.pending.work, &details));
+            tti_check_expect_i64(&sub, "what is spoilt", details.scope, TUTTI_SCOPE_GROUP);
+            tti_check_expect_i64(&sub, "deadline in the details", details.deadline_ms, SOON_MS);
+            if (c->capabilities & TUTTI_CAP_CHECKS_CALLS) {
+                tti_check_expect_i64(&sub, "the suspect", details.suspect, holder);
+            }
+        } else {
+            /* another rank's deadline may have come first */
+            tti_check_status(&sub, "the operation behind", status, TUTTI_REVOKED);
+        }
+        const tutti_status front = tti_check_pending_wait(&held.check, &held.pending);
+        tti_check_expect_i64(&sub, "the operation in front fails with the group",
+                             front == TUTTI_TIMEOUT || front == TUTTI_REVOKED, 1);
+        tti_check_pending_release(&sub, &behind.pending);
+        tti_check_pending_release(&sub, &held.pending);
+        tti_check_job_end(&behind, &sub);
+        tti_check_job_end(&held, &sub);
+        tti_check_ok(&sub, "group_error", tutti_group_error(group, &details));
+        tti_check_expect_i64(&sub, "the group has failed", details.status != TUTTI_OK, 1);
+    }
+    tti_check_merge(c, &sub);
+    /* the holder comes into the group when it is too late */
+    struct tti_check_values told;
+    tti_check_values_begin(c, &told, &timed_out, 1);
+    tti_check_ok(c, "all_reduce",
+                 tutti_all_reduce(c->group, &told.t, &told.t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
+    tti_check_values_end(&told);
+    tti_check_expect_i64(c, "some rank is told of its deadline", timed_out, 1);
+    /* soon, where the holder does not hear of it: the others have gone on */
+    const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
+    tti_check_expect_i64(c, "later calls are refused", status == TUTTI_REVOKED || status == TUTTI_TIMEOUT, 1);
+    tti_check_barrier(c);
+}
+
+static void in_group_of_its_own(struct tti_check *c, void (*run)(struct tti_check *c, tutti_group *group))
+{
+    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
+    tutti_group *group = NULL;
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &group, &c->error))) {
+        run(c, group);
+        tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
+    }
+    free(ranks);
+}
+
+/* ---- */
+
+static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count), bool possible)
+{
+    for (int i = 0; i < 2; i++) {
+        if (tti_check_begin(c, "%s/%s", name, i == 0 ? "small" : "large")) {
+            possible ? run(c, i == 0 ? small_count : large_count) : tti_check_skip(c);
+            tti_check_end(c);
+        }
+    }
+}
+
+void tti_check_async_cases(struct tti_check *c)
+{
+    const bool several = c->size > 1;
+    if (tti_check_begin(c, "handles/stale")) {
+        stale(c);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "handles/refused")) {
+        refused(c);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "handles/no-result")) {
+        no_result(c);
+        tti_check_end(c);
+    }
+    sized(c, "handles/before-the-end", before_the_end, several);
+    sized(c, "handles/release-while-running", release_while_running, several);
+    sized(c, "handles/many-waiters", many_waiters, several);
+    sized(c, "errors/mismatch", error_details, several && (c->capabilities & TUTTI_CAP_CHECKS_CALLS));
+    sized(c, "callbacks/start-the-next", callback_starts, true);
+    if (tti_check_begin(c, "deadlines/queued")) {
+        several ? in_group_of_its_own(c, queued_deadline) : tti_check_skip(c);
+        tti_check_end(c);
+    }
+    tti_check_async_order_cases(c);
+}

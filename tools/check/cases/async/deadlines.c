@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * deadlines: they are each rank's own. A call to which one rank gives a deadline, or all but one, is the same call: every
+ * rank gets its result. And a deadline ends the call, whatever the group's own is.
+ *
+ * In groups with the default deadline and with others, since an engine may treat them differently.
+ */
+#include <stdlib.h>
+
+#include "check/cases/cases.h"
+#include "check/check.h"
+#include "check/collectives.h"
+#include "check/data/data.h"
+#include "check/data/device_memory.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+enum { GENEROUS_MS = TUTTI_TIMEOUT_MS - 1000, SOON_MS = 300 };
+
+static void one_collective(struct tti_check *c, const struct tti_check_form *form, struct tti_check_plan p)
+{
+    for (int variant = 0; variant < 2 * c->size; variant++) {
+        const bool chosen = c->rank == variant / 2;
+        p.root = variant / 2;
+        p.timeout_ms = chosen == (variant % 2 == 0) ? GENEROUS_MS : 0;
+        for (int asynchronous = 0; asynchronous < 2; asynchronous++) {
+            struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)(2 * variant + asynchronous));
+            tti_check_label(&sub, "%s, %s, deadline %s rank %d", form->name, asynchronous ? "async" : "sync",
+                            variant % 2 == 0 ? "of" : "of all but", variant / 2);
+            sub.way = asynchronous ? tti_check_random_completion(&sub, 0, 0) : TTI_CHECK_SYNC;
+            tti_check_run(&sub, form, &p);
+            tti_check_merge(c, &sub);
+        }
+    }
+}
+
+static void one_rank(struct tti_check *c, int64_t count)
+{
+    for (size_t i = 0; i < tti_check_collectives_count; i++) {
+        const struct tti_check_collective *collective = &tti_check_collectives[i];
+        const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
+        if (collective->form) {
+            one_collective(c, collective->form, tti_check_plan_1d(TUTTI_F32, op, count));
+        }
+    }
+    one_collective(c, &tti_check_barrier_form, tti_check_plan_1d(TUTTI_F32, 0, 1));
+}
+
+static void in_group(struct tti_check *c, int64_t timeout_ms, int64_t count)
+{
+    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
+    tutti_group *group = NULL;
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    const tutti_config *config = TUTTI_CONFIG(.timeout_ms = timeout_ms);
+    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, config, &group, &c->error))) {
+        struct tti_check sub = tti_check_sub(c, group, 1);
+        one_rank(&sub, count);
+        tti_check_merge(c, &sub);
+        tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
+    }
+    free(ranks);
+}
+
+/* A rank that comes when the others have given up, in a group whose own deadline is the default. */
+static void late(struct tti_check *c, int64_t count)
+{
+    const int absent = c->size - 1;
+    tutti_group *group = NULL;
+    struct tti_check_values values;
+    int64_t *numbers = tti_check_memory((size_t)count * sizeof(int64_t));
+    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
+    for (int i = 0; i < c->size; i++) {
+        ranks[i] = i;
+    }
+    const tutti_config *config = TUTTI_CONFIG(.timeout_ms = TUTTI_TIMEOUT_MS);
+    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, config, &group, &c->error))) {
+        tti_check_values_begin(c, &values, numbers, count);
+        if (c->rank != absent) {
+            const tutti_status status = tutti_all_reduce(group, &values.t, &values.t, TUTTI_SUM,
+                                                         TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
+            tti_check_expect_i64(c, "the call ends at its deadline", status == TUTTI_TIMEOUT || status == TUTTI_REVOKED,
+                                 1);
+        }
+        tti_check_barrier(c);
+        if (c->rank == absent) {
+            const bool hears = c->capabilities & TUTTI_CAP_CHECKS_CALLS; /* else its own deadline has to end the call */
+            const tutti_status status =
+                tutti_all_reduce(group, &values.t, &values.t, TUTTI_SUM,
+                                 TUTTI_CALL(.timeout_ms = hears ? 0 : SOON_MS, .error = &c->error));
+            tti_check_status(c, "a rank that comes too late", status,
+                             !hears && status == TUTTI_TIMEOUT ? TUTTI_TIMEOUT : TUTTI_REVOKED);
+        }
+        tti_check_values_end(&values);
+        tti_check_barrier(c);
+        tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
+    }
+    free(ranks);
+    free(numbers);
+}
+
+void tti_check_deadlines_cases(struct tti_check *c)
+{
+    static const int64_t counts[] = {3, 100003};
+    static const struct {
+        const char *name;
+        int64_t timeout_ms;
+    } groups[] = {{"default", TUTTI_TIMEOUT_MS}, {"forever", -1}, {"other", TUTTI_TIMEOUT_MS + 1000}};
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < sizeof(groups) / sizeof(groups[0]); k++) {
+            if (i > 0 && k > 0) { /* large calls take long */
+                break;
+            }
+            if (tti_check_begin(c, "one-rank/%s/%lld", groups[k].name, (long long)counts[i])) {
+                in_group(c, groups[k].timeout_ms, counts[i]);
+                tti_check_end(c);
+            }
+        }
+        if (tti_check_begin(c, "late/%lld", (long long)counts[i])) {
+            c->size > 1 ? late(c, counts[i]) : tti_check_skip(c);
+            tti_check_end(c);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* all_reduce; and that its result has the same bits on every rank and in every run, where that is promised. */
+#include <stdlib.h>
+
+#include "check/cases/cases.h"
+#include "check/cases/collectives/forms.h"
+#include "check/check.h"
+#include "check/data/data.h"
+#include "check/data/device_memory.h"
+#include "check/data/tensors.h"
+#include "check/operation/calls.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+static void prepare(struct tti_check_job *job)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&job->input);
+    DLTensor *output = p->in_place ? &job->input.t : &job->output.t;
+    job->result = output;
+    job->operation =
+        (struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .input = &job->input.t, .output = output};
+}
+
+static void verify(struct tti_check_job *job, bool ok)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    struct tti_check_tensor *result = p->in_place ? &job->input : &job->output;
+    if (ok) {
+        tti_check_expect_fold(c, tti_check_tensor_result(c, result), p, 0, result->count, 0);
+    }
+    if (!p->in_place) {
+        tti_check_tensor_unchanged(c, &job->input, "the input");
+    }
+}
+
+const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, verify};
+
+/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and wants all of them to
+ * be one. */
+static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
+{
+    enum { RUNS = 4 };
+    int64_t hashes[RUNS] = {0};
+    const int64_t all = RUNS * (int64_t)c->size;
+    struct tti_check_tensor input;
+    tti_check_tensor_make(c, &input, p->dtype, p->ndim, p->shape, TTI_CHECK_COMPACT);
+    tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
+    for (int i = 0; i < RUNS; i++) {
+        /* at another alignment each time, which must not matter either */
+        struct tti_check_tensor output;
+        tti_check_tensor_make(c, &output, p->dtype, p->ndim, p->shape,
+                              i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
+        const struct tti_check_operation o = {.kind = TTI_CHECK_ALL_REDUCE,
+                                              .op = p->op,
+                                              .input = &input.t,
+                                              .output = &output.t,
+                                              .scale = tti_check_factor(c, p)};
+        c->way = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
+        tti_check_ok(c, "all_reduce", tti_check_do(c, &o));
+        const unsigned char *result = tti_check_tensor_result(c, &output);
+        hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
+        tti_check_tensor_free(&output);
+    }
+    int64_t *gathered = calloc((size_t)all, sizeof(int64_t));
+    if (gathered) {
+        struct tti_check_values own;
+        struct tti_check_values joined;
+        tti_check_values_begin(c, &own, hashes, RUNS);
+        tti_check_values_begin(c, &joined, gathered, all);
+        const tutti_status status = tutti_all_gather(c->group, &own.t, &joined.t, 0, TUTTI_CALL(.error = &c->error));
+        tti_check_values_end(&own);
+        tti_check_values_end(&joined);
+        if (tti_check_ok(c, "all_gather of hashes", status)) {
+            for (int64_t i = 0; i < all; i++) {
+                if (gathered[i] != gathered[0]) {
+                    tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0",
+                                   (long long)(i % RUNS), (long long)(i / RUNS));
+                    break;
+                }
+            }
+        }
+    }
+    free(gathered);
+    tti_check_tensor_free(&input);
+}
+
+void tti_check_all_reduce_cases(struct tti_check *c)
+{
+    static const tutti_dtype dtypes[] = {TUTTI_F64, TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F8_E4M3};
+    static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_PRODUCT, TUTTI_AVG};
+    static const int64_t counts[] = {5, 1000, 100003};
+    for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+        for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
+            for (size_t n = 0; n < (c->quick ? 2u : 3u); n++) {
+                if (!tti_check_begin(c, "same-bits/%s/%s/%lld", tutti_dtype_name(dtypes[d]),
+                                     tutti_reduce_op_name(ops[o]), (long long)counts[n])) {
+                    continue;
+                }
+                if (c->capabilities & TUTTI_CAP_SAME_BITS) {
+                    const struct tti_check_plan p = tti_check_plan_1d(dtypes[d], ops[o], counts[n]);
+                    same_bits(c, &p);
+                } else {
+                    tti_check_skip(c);
+                }
+                tti_check_end(c);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* all_to_all, and its form with parts of different length, whose matrix of counts is not symmetric. */
+#include "check/cases/collectives/forms.h"
+#include "check/check.h"
+#include "check/data/parts.h"
+#include "check/data/tensors.h"
+#include "check/operation/calls.h"
+#include "check/operation/jobs.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    struct tti_check_parts *sent = &job->parts;
+    struct tti_check_parts *received = &job->received;
+    tti_check_parts_make_pairwise(sent, c->size, p, c->rank, true);
+    tti_check_parts_make_pairwise(received, c->size, p, c->rank, false);
+    tti_check_parts_shape(p, sent->rows, job->input_shape);
+    tti_check_parts_shape(p, received->rows, job->output_shape);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&job->input);
+    job->result = &job->output.t;
+    job->operation = (struct tti_check_operation){.kind = kind,
+                                                  .input = &job->input.t,
+                                                  .output = &job->output.t,
+                                                  .counts = sent->counts,
+                                                  .at = sent->displaced ? sent->at : NULL,
+                                                  .received = received->counts,
+                                                  .received_at = received->displaced ? received->at : NULL};
+}
+
+static void prepare_even(struct tti_check_job *job)
+{
+    prepare(job, TTI_CHECK_ALL_TO_ALL);
+}
+
+static void prepare_variable(struct tti_check_job *job)
+{
+    prepare(job, TTI_CHECK_ALL_TO_ALL_V);
+}
+
+/* What came from every rank is what that rank had for this one. */
+static void expect(struct tti_check_job *job)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    const struct tti_check_parts *received = &job->received;
+    const unsigned char *result = tti_check_tensor_result(c, &job->output);
+    for (int s = 0; s < c->size; s++) {
+        struct tti_check_parts theirs;
+        tti_check_parts_make_pairwise(&theirs, c->size, p, s, true);
+        for (size_t o = 0; o < received->outer; o++) {
+            tti_check_expect_copy(c, result, p->dtype, tti_check_parts_first(received, s, o),
+                                  tti_check_parts_run(received, s), s, p->pattern,
+                                  tti_check_parts_first(&theirs, c->rank, o));
+        }
+        tti_check_parts_free(&theirs);
+    }
+    tti_check_parts_gaps(c, &job->output, received);
+}
+
+static void verify(struct tti_check_job *job, bool ok)
+{
+    if (ok) {
+        expect(job);
+    }
+    tti_check_tensor_unchanged(&job->check, &job->input, "the input");
+}
+
+const struct tti_check_form tti_check_all_to_all_form = {"all_to_all", prepare_even, verify};
+const struct tti_check_form tti_check_all_to_all_v_form = {"all_to_all_v", prepare_variable, verify};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gather. Off the root the output is a tensor that nobody may write to or, in the in-place cases, NULL. */
+#include "check/cases/collectives/forms.h"
+#include "check/check.h"
+#include "check/data/parts.h"
+#include "check/data/tensors.h"
+#include "check/operation/calls.h"
+#include "check/operation/jobs.h"
+#include "check/plan.h"
+
+static void prepare(struct tti_check_job *job)
+{
+    struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    const bool is_root = c->rank == p->root;
+    tti_check_parts_make(&job->parts, c->size, p);
+    tti_check_parts_shape(p, job->parts.rows, job->output_shape);
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
+    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    job->source = job->input.t;
+    if (p->in_place && is_root) {
+        const size_t own = tti_check_parts_first(&job->parts, c->rank, 0);
+        tti_check_tensor_fill(c, &job->output, own, job->input.count, c->rank, p->pattern, 0);
+        job->source = tti_check_tensor_view(&job->output, own, p->ndim, p->shape);
+    }
+    tti_check_tensor_seal(&job->input);
+    job->result = is_root ? &job->output.t : NULL;
+    job->operation = (struct tti_check_operation){
+        .kind = TTI_CHECK_GATHER, .input = &job->source, .output = is_root || !p->in_place ? &job->output.t : NULL};
+}
+
+static void verify(struct tti_check_job *job, bool ok)
+{
+    struct tti_check *c = &job->check;
+    if (ok && c->rank == job->plan.root) {
+        tti_check_parts_gathered(c, &job->output, &job->parts, &job->plan);
+    } else if (ok) {
+        tti_check_tensor_untouched(c, &job->output, 0, job->output.count);
+    }
+    tti_check_tensor_unchanged(c, &job->input, "the input");
+}
+
+const struct tti_check_form tti_check_gather_form = {"gather", prepare, verify};

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cancelling messages: on one rank alone, at once, and never by halves. A receive that was withdrawn takes no message
+ * away; a send that was withdrawn is never received, and one that was not is.
+ */
+#include "check/cases/cases.h"
+#include "check/check.h"
+#include "check/data/tensors.h"
+#include "check/operation/calls.h"
+#include "check/operation/completion.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+enum { TAG = 40, DECISION = 42 };
+
+static int next_of(const struct tti_check *c)
+{
+    return (c->rank + 1) % c->size;
+}
+
+static int previous_of(const struct tti_check *c)
+{
+    return (c->rank + c->size - 1) % c->size;
+}
+
+static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill, int number)
+{
+    tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
+    if (fill) {
+        tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, (uint64_t)number << 32);
+    }
+}
+
+static void start_recv(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x, int source,
+                       int tag, enum tti_check_completion way)
+{
+    tti_check_pending_init(c, f, way);
+    tti_check_pending_start(
+        c, f, &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &x->t, .source = source, .tag = tag});
+}
+
+/* Sends to the next rank, and takes what the one before sends: the message that the withdrawn receive has left. */
+static void pass_on(struct tti_check *c, int64_t count, int tag, int number)
+{
+    struct tti_check_tensor out;
+    struct tti_check_tensor in;
+    make(c, &out, count, true, number);
+    make(c, &in, count, false, 0);
+    if (tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &out.t, next_of(c), &in.t, previous_of(c), tag, NULL))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c), TTI_CHECK_RAW,
+                              (uint64_t)number << 32);
+    }
+    tti_check_tensor_free(&out);
+    tti_check_tensor_free(&in);
+}
+
+static void expect_withdrawn(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
+{
+    tti_check_ok(c, "work_cancel", tutti_work_cancel(f->work, &c->error));
+    tti_check_ok(c, "the second work_cancel", tutti_work_cancel(f->work, &c->error));
+    tti_check_status(c, "a withdrawn message", tti_check_pending_finish(c, f), TUTTI_CANCELLED);
+    tti_check_tensor_untouched(c, x, 0, x->count);
+}
+
+/* Nothing has been sent to it yet: the barrier comes first. */
+static void recv_unmatched(struct tti_check *c, int64_t count, bool any)
+{
+    struct tti_check_tensor x;
+    struct tti_check_pending f;
+    make(c, &x, count, false, 0);
+    start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : previous_of(c), any ? TUTTI_ANY_TAG : TAG,
+               tti_check_random_completion(c, 1, 0));
+    expect_withdrawn(c, &f, &x);
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
+    pass_on(c, count, TAG, 1);
+    tti_check_tensor_free(&x);
+}
+
+static void recv_specific(struct tti_check *c, int64_t count)
+{
+    recv_unmatched(c, count, false);
+}
+
+static void recv_from_anybody(struct tti_check *c, int64_t count)
+{
+    recv_unmatched(c, count, true);
+}
+
+/* One of two receives for the same messages is withdrawn: the other one gets the first message. */
+static void recv_one_of_two(struct tti_check *c, int64_t count)
+{
+    struct tti_check_tensor x[2];
+    struct tti_check_pending f[2];
+    struct tti_check_tensor out;
+    for (int i = 0; i < 2; i++) {
+        make(c, &x[i], count, false, 0);
+        start_recv(c, &f[i], &x[i], previous_of(c), TAG, tti_check_random_completion(c, (uint64_t)i, 0));
+    }
+    expect_withdrawn(c, &f[0], &x[0]);
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
+    make(c, &out, count, true, 2);
+    tti_check_ok(c, "send", tti_check_send(c, &out.t, next_of(c), TAG));
+    if (tti_check_ok(c, "the other receive", tti_check_pending_finish(c, &f[1]))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &x[1]), TUTTI_F32, 0, x[1].count, previous_of(c),
+                              TTI_CHECK_RAW, (uint64_t)2 << 32);
+    }
+    tti_check_tensor_free(&out);
+    tti_check_tensor_free(&x[0]);
+    tti_check_tensor_free(&x[1]);
+}
+
+static void recv_too_late(struct tti_check *c, int64_t count)
+{
+    struct tti_check_tensor out;
+    struct tti_check_tensor x;
+    struct tti_check_pending f;
+    make(c, &out, count, true, 3);
+    make(c, &x, count, false, 0);
+    start_recv(c, &f, &x, previous_of(c), TAG, TTI_CHECK_WAIT);
+    tti_check_ok(c, "send", tti_check_send(c, &out.t, next_of(c), TAG));
+    tti_check_ok(c, "the wait", tutti_work_wait(f.work, TUTTI_FOREVER));
+    tti_check_status(c, "work_cancel behind the end", tutti_work_cancel(f.work, &c->error), TUTTI_TOO_LATE);
+    if (tti_check_ok(c, "recv", tti_check_pending_finish(c, &f))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, previous_of(c), TTI_CHECK_RAW,
+                              (uint64_t)3 << 32);
+    }
+    tti_check_tensor_free(&out);
+    tti_check_tensor_free(&x);
+}
+
+/* All receives of a batch are withdrawn together. */
+static void batch_unmatched(struct tti_check *c, int64_t count)
+{
+    enum { MEMBERS = 5 };
+    struct tti_check_tensor x[MEMBERS];
+    struct tti_check_pending f;
+    tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
+    for (int i = 0; i < MEMBERS; i++) {
+        make(c, &x[i], count, false, 0);
+        tti_check_ok(c, "recv in a batch", tutti_recv(c->group, &x[i].t, previous_of(c), TAG + 10 + i, NULL, NULL));
+    }
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
+    tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END});
+    expect_withdrawn(c, &f, &x[0]);
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
+    for (int i = 0; i < MEMBERS; i++) {
+        tti_check_tensor_untouched(c, &x[i], 0, x[i].count);
+        pass_on(c, count, TAG + 10 + i, 4 + i);
+        tti_check_tensor_free(&x[i]);
+    }
+}
+
+/* Whether a send can still be withdrawn is a race; but if it was, the next message is the first that comes, and if it was
+ * not, it comes and is complete. The sender tells the receiver which of the two to expect. */
+static void send(struct tti_check *c, int64_t count)
+{
+    struct tti_check_tensor out;
+    struct tti_check_tensor mark;
+    struct tti_check_tensor in;
+    struct tti_check_pending f;
+    struct tti_check_pending marked;
+    make(c, &out, count, true, 20);
+    make(c, &mark, count, true, 21);
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
+    tti_check_pending_start(
+        c, &f,
+        &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &out.t, .destination = next_of(c), .tag = TAG});
+    const tutti_status answer = tutti_work_cancel(f.work, &c->error);
+    tti_check_expect_i64(c, "work_cancel of a send gives OK or TOO_LATE",
+                         answer == TUTTI_OK || answer == TUTTI_TOO_LATE, 1);
+    tti_check_pending_init(c, &marked, tti_check_random_completion(c, 2, 0));
+    tti_check_pending_start(
+        c, &marked,
+        &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &mark.t, .destination = next_of(c), .tag = TAG});
+    int64_t withdrawn = answer == TUTTI_OK;
+    int64_t theirs = -1;
+    tti_check_ok(c, "sendrecv",
+                 tti_check_sendrecv_values(c, &withdrawn, next_of(c), &theirs, previous_of(c), DECISION));
+    for (int number = theirs ? 21 : 20; number <= 21; number++) {
+        make(c, &in, count, false, 0);
+        if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, previous_of(c), TAG, NULL))) {
+            tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c),
+                                  TTI_CHECK_RAW, (uint64_t)number << 32);
+        }
+        tti_check_tensor_free(&in);
+    }
+    tti_check_status(c, "the send", tti_check_pending_finish(c, &f), withdrawn ? TUTTI_CANCELLED : TUTTI_OK);
+    tti_check_ok(c, "the send behind it", tti_check_pending_finish(c, &marked));
+    tti_check_tensor_free(&out);
+    tti_check_tensor_free(&mark);
+}
+
+static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
+{
+    static const int64_t counts[] = {1, 1000, 100003};
+    for (int i = 0; i < 3; i++) {
+        if (tti_check_begin(c, "messages/%s/%lld", name, (long long)counts[i])) {
+            c->messages && c->size > 1 ? run(c, counts[i]) : tti_check_skip(c);
+            tti_check_end(c);
+        }
+    }
+}
+
+void tti_check_message_cancel_cases(struct tti_check *c)
+{
+    sized(c, "recv", recv_specific);
+    sized(c, "recv-from-anybody", recv_from_anybody);
+    sized(c, "recv-one-of-two", recv_one_of_two);
+    sized(c, "recv-too-late", recv_too_late);
+    sized(c, "batch", batch_unmatched);
+    sized(c, "send", send);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages. Each has a number, and its data are a function of (sender, number), so that a message that came in another
+ * one's place is seen even if its length and tag are right.
+ */
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "check/cases/cases.h"
+#include "check/check.h"
+#include "check/data/data.h"
+#include "check/data/device_memory.h"
+#include "check/data/tensors.h"
+#include "check/operation/calls.h"
+#include "check/operation/completion.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+static uint64_t first_of(int number)
+{
+    return (uint64_t)number << 32;
+}
+
+/* Message `number` of this rank. */
+static void outgoing(struct tti_check *c, struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
+                     enum tti_check_layout layout, int number)
+{
+    tti_check_tensor_make(c, x, dtype, ndim, shape, layout);
+    tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, first_of(number));
+    tti_check_tensor_seal(x);
+}
+
+static void incoming(struct tti_check *c, struct tti_check_tensor *x, size_t count, int source, int number)
+{
+    tti_check_expect_copy(c, tti_check_tensor_result(c, x), x->dtype, 0, count, source, TTI_CHECK_RAW,
+                          first_of(number));
+}
+
+static void expect_message(struct tti_check *c, const tutti_message *m, int source, int tag, tutti_dtype dtype,
+                           size_t count)
+{
+    tti_check_expect_i64(c, "source of the message", m->source, source);
+    tti_check_expect_i64(c, "tag of the message", m->tag, tag);
+    tti_check_expect_i64(c, "dtype of the message", m->dtype, dtype);
+    tti_check_expect_i64(c, "count of the message", m->count, (int64_t)count);
+    tti_check_expect_i64(c, "bytes of the message", m->bytes, (int64_t)(count * tutti_dtype_size(dtype)));
+}
+
+/* The turns of a case. The messages of one are gone before the next one's come: some take what comes from anybody. */
+static bool turn(struct tti_check *c, int64_t bytes)
+{
+    tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+    return tti_check_next_round(c, bytes);
+}
+
+static int next_of(const struct tti_check *c, int distance)
+{
+    return (c->rank + distance) % c->size;
+}
+
+static int previous_of(const struct tti_check *c, int distance)
+{
+    return (c->rank + c->size - distance % c->size) % c->size;
+}
+
+/* Everybody sends to the rank at some distance (0 = itself) and receives from the one on the other side. */
+static void ring(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t *shape, enum tti_check_layout sent,
+                 enum tti_check_layout received, int distance)
+{
+    const int destination = next_of(c, distance);
+    const int source = previous_of(c, distance);
+    struct tti_check_tensor out;
+    struct tti_check_tensor in;
+    outgoing(c, &out, dtype, ndim, shape, sent, 1);
+    tti_check_tensor_make(c, &in, dtype, ndim, shape, received);
+    tutti_message m = TUTTI_MESSAGE_INIT;
+    if (tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &out.t, destination, &in.t, source, 3, &m))) {
+        expect_message(c, &m, source, 3, dtype, in.count);
+        incoming(c, &in, in.count, source, 1);
+    }
+    tti_check_tensor_unchanged(c, &out, "the message that was sent");
+    tti_check_tensor_free(&out);
+    tti_check_tensor_free(&in);
+}
+
+static void rings(struct tti_check *c)
+{
+    static const int64_t bytes[] = {0,    1,     7,     64,    100,   200,    232,    233,     1000,    4096,
+                                    4097, 32767, 32768, 32769, 65537, 131072, 131073, 1000003, 8000001, 33554432};
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        if (c->quick && bytes[i] > 140000) {
+            break;
+        }
+        if (tti_check_begin(c, "sendrecv/ring/%lld", (long long)bytes[i])) {
+            while (turn(c, bytes[i])) {
+                ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "sendrecv/self/%lld", (long long)bytes[i])) {
+            while (turn(c, bytes[i])) {
+                ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_UNALIGNED, 0);
+            }
+            tti_check_end(c);
+        }
+    }
+    for (tutti_dtype dtype = 1; dtype < TUTTI_DTYPE_COUNT; dtype++) {
+        const int64_t shape[3] = {5, 3, 41};
+        if (tti_check_begin(c, "sendrecv/types/%s", tutti_dtype_name(dtype))) {
+            while (turn(c, 0)) {
+                ring(c, dtype, 3, shape, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, c->size - 1);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "sendrecv/strided/%s", tutti_dtype_name(dtype))) {
+            while (turn(c, 0)) {
+                ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
+                ring(c, dtype, 3, shape, TTI_CHECK_FLIPPED, TTI_CHECK_BACKWARDS, c->size - 1);
+            }
+            tti_check_end(c);
+        }
+    }
+}
+
+/* Ranks 0 and 1, 2 and 3, ... : the partner, or -1 for the one that is left over. */
+static int partner_of(const struct tti_check *c)
+{
+    const int partner = c->rank ^ 1;
+    return partner < c->size ? partner : -1;
+}
+
+static void ping_pong(struct tti_check *c, int64_t count, int rounds)
+{
+    const int partner = partner_of(c);
+    for (int i = 0; i < rounds && partner >= 0; i++) {
+        struct tti_check_tensor x;
+        for (int turn = 0; turn < 2; turn++) {
+            if (c->rank % 2 == turn) {
+                outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, i);
+                tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, i));
+                tti_check_tensor_unchanged(c, &x, "the message that was sent");
+            } else {
+                tti_check_tensor_make(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
+                if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, i, NULL))) {
+                    incoming(c, &x, x.count, partner, i);
+                }
+            }
+            tti_check_tensor_free(&x);
+        }
+    }
+}
+
+/* All pairs of ranks exchange messages in one batch, oneself included. */
+static void batch_all(struct tti_check *c, int64_t count, bool receive_first)
+{
+    const size_t n = (size_t)c->size;
+    struct tti_check_tensor *out = tti_check_memory(n * sizeof(*out));
+    struct tti_check_tensor *in = tti_check_memory(n * sizeof(*in));
+    tutti_message *messages = tti_check_memory(n * sizeof(*messages));
+    for (int r = 0; r < c->size; r++) {
+        const int64_t length = count + r; /* by receiver, so that a mix-up shows */
+        const int64_t own = count + c->rank;
+        outgoing(c, &out[r], TUTTI_F32, 1, &length, TTI_CHECK_COMPACT, r);
+        tti_check_tensor_make(c, &in[r], TUTTI_F32, 1, &own, TTI_CHECK_COMPACT);
+        messages[r] = (tutti_message)TUTTI_MESSAGE_INIT;
+    }
+    tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int r = 0; r < c->size; r++) {
+            if ((pass == 0) == receive_first) {
+                tti_check_ok(c, "recv in a batch",
+                             tutti_recv(c->group, &in[r].t, r, 9, TUTTI_CALL(.error = &c->error), &messages[r]));
+            } else {
+                tti_check_ok(c, "send in a batch",
+                             tutti_send(c->group, &out[r].t, r, 9, TUTTI_CALL(.error = &c->error)));
+            }
+        }
+    }
+    const bool ok =
+        tti_check_ok(c, "batch_end", tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END}));
+    for (int r = 0; r < c->size; r++) {
+        if (ok) {
+            expect_message(c, &messages[r], r, 9, TUTTI_F32, in[r].count);
+            incoming(c, &in[r], in[r].count, r, c->rank);
+        }
+        tti_check_tensor_unchanged(c, &out[r], "the message that was sent");
+        tti_check_tensor_free(&out[r]);
+        tti_check_tensor_free(&in[r]);
+    }
+    free(out);
+    free(in);
+    free(messages);
+}
+
+/* Several messages to the next rank at once: by tag in another order than sent, or all with one tag in their order. */
+static void several(struct tti_check *c, bool one_tag, int64_t count)
+{
+    enum { MESSAGES = 12 };
+    struct tti_check_tensor out[MESSAGES];
+    struct tti_check_tensor in[MESSAGES];
+    const int destination = next_of(c, 1);
+    const int source = previous_of(c, 1);
+    tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
+    for (int i = 0; i < MESSAGES; i++) {
+        outgoing(c, &out[i], TUTTI_I16, 1, &count, TTI_CHECK_COMPACT, i);
+        tti_check_ok(c, "send in a batch", tutti_send(c->group, &out[i].t, destination, one_tag ? 4 : 100 + i, NULL));
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        const int number = one_tag ? i : (i * 5 + 7) % MESSAGES;
+        tti_check_tensor_make(c, &in[number], TUTTI_I16, 1, &count, TTI_CHECK_COMPACT);
+        tti_check_ok(c, "recv in a batch",
+                     tutti_recv(c->group, &in[number].t, source, one_tag ? 4 : 100 + number, NULL, NULL));
+    }
+    const bool ok =
+        tti_check_ok(c, "batch_end", tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END}));
+    for (int i = 0; i < MESSAGES; i++) {
+        if (ok) {
+            incoming(c, &in[i], in[i].count, source, i);
+        }
+        tti_check_tensor_free(&out[i]);
+        tti_check_tensor_free(&in[i]);
+    }
+}
+
+/* A tensor that the library has made for what came. */
+static void expect_allocated(struct tti_check *c, const DLTensor *t, tutti_dtype dtype, size_t count, int source,
+                             int number)
+{
+    const DLDevice where = tti_check_device(c);
+    unsigned char *elements = tti_check_tensor_fetch(c, t, count * tutti_dtype_size(dtype));
+    tti_check_expect_i64(c, "kind of the device that the tensor lies on", t->device.device_type, where.device_type);
+    tti_check_expect_i64(c, "the device that the tensor lies on", t->device.device_id, where.device_id);
+    tti_check_expect_copy(c, elements, dtype, 0, count, source, TTI_CHECK_RAW, first_of(number));
+    free(elements);
+}
+
+/* Everybody sends `each` messages to rank 0, which takes them as they come. */
+static void any_source(struct tti_check *c, int64_t count, bool allocate)
+{
+    enum { EACH = 5 };
+    if (c->rank != 0) {
+        for (int i = 0; i < EACH; i++) {
+            struct tti_check_tensor x;
+            const int64_t length = count + i;
+            outgoing(c, &x, TUTTI_F64, 1, &length, TTI_CHECK_COMPACT, i);
+            tti_check_ok(c, "send", tti_check_send(c, &x.t, 0, 20 + i));
+            tti_check_tensor_free(&x);
+        }
+        return;
+    }
+    int *seen = calloc((size_t)c->size, sizeof(int));
+    for (int i = 0; seen && i < EACH * (c->size - 1); i++) {
+        struct tti_check_tensor x;
+        tutti_message m = TUTTI_MESSAGE_INIT;
+        DLManagedTensorVersioned *managed = NULL;
+        const int64_t longest = count + EACH;
+        tti_check_tensor_make(c, &x, TUTTI_F64, 1, &longest, TTI_CHECK_COMPACT);
+        const struct tti_check_operation o = {.kind = allocate ? TTI_CHECK_RECV_ALLOC : TTI_CHECK_RECV,
+                                              .output = &x.t,
+                                              .source = TUTTI_ANY_SOURCE,
+                                              .tag = TUTTI_ANY_TAG,
+                                              .message = &m,
+                                              .managed = &managed};
+        if (tti_check_ok(c, "recv from anybody", tti_check_do(c, &o)) && m.source > 0 && m.source < c->size) {
+            /* messages of one sender do not overtake one another, even if nobody asked for a tag */
+            const int number = seen[m.source]++;
+            expect_message(c, &m, m.source, 20 + number, TUTTI_F64, (size_t)(count + number));
+            if (m.count == count + number && allocate) {
+                expect_allocated(c, &managed->dl_tensor, TUTTI_F64, (size_t)m.count, m.source, number);
+            } else if (m.count == count + number) {
+                incoming(c, &x, (size_t)m.count, m.source, number);
+            }
+            if (!allocate) {
+                tti_check_tensor_untouched(c, &x, (size_t)m.count, x.count - (size_t)m.count);
+            }
+        }
+        if (managed) {
+            managed->deleter(managed);
+        }
+        tti_check_tensor_free(&x);
+    }
+    for (int r = 1; seen && r < c->size; r++) {
+        tti_check_expect_i64(c, "messages from one rank", seen[r], EACH);
+    }
+    free(seen);
+}
+
+static int64_t now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec;
+}
+
+/* Looks until the message is there; the deadline is only for a library that never shows it. */
+static bool probe_until_found(struct tti_check *c, int peer, int tag, tutti_message *m)
+{
+    const int64_t deadline = now_s() + c->options->timeout_ms / 1000;
+    int32_t found = 0;
+    while (!found && now_s() <= deadline) {
+        if (!tti_check_ok(c, "probe", tutti_probe(c->group, peer, tag, &found, m, &c->error))) {
+            return false;
+        }
+        sched_yield();
+    }
+    return tti_check_expect_i64(c, "a message that was sent can be probed", found, 1);
+}
+
+static void probing(struct tti_check *c, int64_t count)
+{
+    const int partner = partner_of(c);
+    int32_t found = 1;
+    if (c->size > 1 &&
+        tti_check_ok(c, "probe", tutti_probe(c->group, TUTTI_ANY_SOURCE, 9999, &found, NULL, &c->error))) {
+        tti_check_expect_i64(c, "a message that nobody sent can be probed", found, 0);
+    }
+    if (partner < 0) {
+        return;
+    }
+    struct tti_check_tensor x;
+    if (c->rank % 2 == 0) {
+        outgoing(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT, 2);
+        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 31));
+    } else {
+        tti_check_tensor_make(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT);
+        for (int i = 0; i < 2; i++) { /* twice: looking takes nothing away */
+            tutti_message m = TUTTI_MESSAGE_INIT;
+            if (probe_until_found(c, i == 0 ? partner : TUTTI_ANY_SOURCE, 31, &m)) {
+                expect_message(c, &m, partner, 31, TUTTI_U16, x.count);
+            }
+        }
+        if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, 31, NULL))) {
+            incoming(c, &x, x.count, partner, 2);
+        }
+        found = 1;
+        if (tti_check_ok(c, "probe", tutti_probe(c->group, partner, 31, &found, NULL, &c->error))) {
+            tti_check_expect_i64(c, "a message that was received can be probed", found, 0);
+        }
+    }
+    tti_check_tensor_free(&x);
+}
+
+static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t *shape)
+{
+    const int partner = partner_of(c);
+    if (partner < 0) {
+        return;
+    }
+    if (c->rank % 2 == 0) {
+        struct tti_check_tensor x;
+        outgoing(c, &x, dtype, ndim, shape, TTI_CHECK_COMPACT, 3);
+        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 0));
+        tti_check_tensor_free(&x);
+        return;
+    }
+    DLManagedTensorVersioned *managed = NULL;
+    tutti_message m = TUTTI_MESSAGE_INIT;
+    const struct tti_check_operation o = {
+        .kind = TTI_CHECK_RECV_ALLOC, .source = partner, .message = &m, .managed = &managed};
+    if (!tti_check_ok(c, "recv_alloc", tti_check_do(c, &o))) {
+        return;
+    }
+    const DLTensor *t = &managed->dl_tensor;
+    tti_check_expect_i64(c, "dtype of the tensor", tutti_dtype_from_dlpack(t->dtype), dtype);
+    if (tti_check_expect_i64(c, "dimensions of the tensor", t->ndim, ndim)) {
+        int64_t count = 1;
+        for (int d = 0; d < ndim; d++) {
+            tti_check_expect_i64(c, "length of a dimension", t->shape[d], shape[d]);
+            count *= shape[d];
+        }
+        tti_check_expect_i64(c, "the tensor is compact", tutti_tensor_is_compact(t), 1);
+        expect_message(c, &m, partner, 0, dtype, (size_t)count);
+        if (!c->failed) {
+            expect_allocated(c, t, dtype, (size_t)count, partner, 3);
+        }
+    }
+    managed->deleter(managed);
+}
+
+/* A receive that does not fit fails, and the message is still there for one that does. */
+static void unfit(struct tti_check *c, int64_t count)
+{
+    const int partner = partner_of(c);
+    if (partner < 0) {
+        return;
+    }
+    struct tti_check_tensor x;
+    if (c->rank % 2 == 0) {
+        outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 4);
+        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 6));
+        tti_check_tensor_free(&x);
+        return;
+    }
+    const int64_t less = count - 1;
+    const tutti_dtype dtypes[3] = {TUTTI_F32, TUTTI_I32, TUTTI_F32};
+    const int64_t *const counts[3] = {&less, &count, &count};
+    for (int i = 0; i < 3; i++) {
+        tti_check_tensor_make(c, &x, dtypes[i], 1, counts[i], TTI_CHECK_COMPACT);
+        const tutti_status status = tti_check_recv(c, &x.t, partner, 6, NULL);
+        if (i < 2) {
+            tti_check_status(c, i == 0 ? "recv into a shorter tensor" : "recv as another dtype", status,
+                             TUTTI_MISMATCH);
+        } else if (tti_check_ok(c, "recv", status)) {
+            incoming(c, &x, x.count, partner, 4);
+        }
+        tti_check_tensor_free(&x);
+    }
+}
+
+static void pair_cases(struct tti_check *c)
+{
+    static const int64_t counts[] = {0, 1, 30, 3000, 70000};
+    static const int64_t shape[3] = {4, 5, 600};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (tti_check_begin(c, "send-recv/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                ping_pong(c, counts[i], c->quick ? 3 : 20);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "probe/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                c->size > 1 ? probing(c, counts[i]) : tti_check_skip(c);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "any-source/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                c->size > 1 ? any_source(c, counts[i], false) : tti_check_skip(c);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "any-source-alloc/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                c->size > 1 ? any_source(c, counts[i], true) : tti_check_skip(c);
+            }
+            tti_check_end(c);
+        }
+        if (counts[i] > 0 && tti_check_begin(c, "unfit/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                const bool promised = (c->capabilities & TUTTI_CAP_CHECKS_CALLS) != 0;
+                c->size > 1 && promised ? unfit(c, counts[i]) : tti_check_skip(c);
+            }
+            tti_check_end(c);
+        }
+    }
+    for (int ndim = 0; ndim <= 3; ndim++) {
+        if (tti_check_begin(c, "recv-alloc/%dd", ndim)) {
+            while (turn(c, 0)) {
+                c->size > 1 ? unknown_shape(c, ndim % 2 == 0 ? TUTTI_F16 : TUTTI_I64, ndim, shape) : tti_check_skip(c);
+            }
+            tti_check_end(c);
+        }
+    }
+}
+
+void tti_check_p2p_cases(struct tti_check *c)
+{
+    static const int64_t counts[] = {0, 10, 2000, 50000};
+    rings(c);
+    pair_cases(c);
+    tti_check_probe_cases(c);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (tti_check_begin(c, "batch/receive-first/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                batch_all(c, counts[i], true);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "batch/send-first/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                batch_all(c, counts[i], false);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "batch/tags/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                several(c, false, counts[i]);
+            }
+            tti_check_end(c);
+        }
+        if (tti_check_begin(c, "batch/order/%lld", (long long)counts[i])) {
+            while (turn(c, 4 * counts[i])) {
+                several(c, true, counts[i]);
+            }
+            tti_check_end(c);
+        }
+    }
+    if (tti_check_begin(c, "sendrecv/many")) {
+        while (turn(c, 0)) {
+            const int64_t count = 3;
+            for (int i = 0; i < (c->quick ? 50 : 300); i++) {
+                struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+                ring(&sub, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1 + i);
+                tti_check_merge(c, &sub);
+            }
+        }
+        tti_check_end(c);
+    }
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Waiting for a message without receiving it. Every rank probes for what the rank before it sends. A barrier behind the
+ * start of an asynchronous probe makes sure that it was there before the message.
+ */
+#include "check/cases/cases.h"
+#include "check/check.h"
+#include "check/data/tensors.h"
+#include "check/operation/calls.h"
+#include "check/operation/completion.h"
+#include "check/operation/jobs.h"
+#include "check/operation/shortcuts.h"
+#include "check/plan.h"
+#include "check/reference/expect.h"
+
+enum { TAG = 60, SOON_MS = 20 };
+
+static int next_of(const struct tti_check *c)
+{
+    return (c->rank + 1) % c->size;
+}
+
+static int previous_of(const struct tti_check *c)
+{
+    return (c->rank + c->size - 1) % c->size;
+}
+
+static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill)
+{
+    tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
+    if (fill) {
+        tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, 0);
+    }
+}
+
+static void start_send(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
+{
+    tti_check_pending_init(c, f, tti_check_random_completion(c, 1, 0));
+    tti_check_pending_start(
+        c, f,
+        &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &x->t, .destination = next_of(c), .tag = TAG});
+}
+
+static void start_probe(struct tti_check *c, struct tti_check_pending *f, int peer, int tag, tutti_message *m)
+{
+    tti_check_pending_init(c, f, tti_check_random_completion(c, 2, 0));
+    tti_check_pending_start(
+        c, f, &(struct tti_check_operation){.kind = TTI_CHECK_PROBE, .source = peer, .tag = tag, .message = m});
+}
+
+static tutti_status probe(struct tti_check *c, int peer, int tag, tutti_message *m)
+{
+    return tti_check_do(
+        c, &(struct tti_check_operation){.kind = TTI_CHECK_PROBE, .source = peer, .tag = tag, .message = m});
+}
+
+static void expect_message(struct tti_check *c, const tutti_message *m, int64_t count)
+{
+    tti_check_expect_i64(c, "source of the message", m->source, previous_of(c));
+    tti_check_expect_i64(c, "tag of the message", m->tag, TAG);
+    tti_check_expect_i64(c, "dtype of the message", m->dtype, TUTTI_F32);
+    tti_check_expect_i64(c, "count of the message", m->count, count);
+    tti_check_expect_i64(c, "bytes of the message", m->bytes, 4 * count);
+}
+
+static void receive(struct tti_check *c, int64_t count)
+{
+    struct tti_check_tensor x;
+    make(c, &x, count, false);
+    if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, previous_of(c), TAG, NULL))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, previous_of(c), TTI_CHECK_RAW,
+                              0);
+    }
+    tti_check_tensor_free(&x);
+}
+
+/* The message comes to the probe, or is there before; it can be probed again, and is received. */
+static void wait_for_one(struct tti_check *c, int64_t count, bool any)
+{
+    struct tti_check_tensor out;
+    struct tti_check_pending sent;
+    struct tti_check_pending probed;
+    tutti_message m = TUTTI_MESSAGE_INIT;
+    const int peer = any ? TUTTI_ANY_SOURCE : previous_of(c);
+    const int tag = any ? TUTTI_ANY_TAG : TAG;
+    make(c, &out, count, true);
+    start_probe(c, &probed, peer, tag, &m);
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
+    start_send(c, &sent, &out);
+    if (tti_check_ok(c, "probe_async", tti_check_pending_finish(c, &probed))) {
+        expect_message(c, &m, count);
+    }
+    for (int i = 0; i < 2; i++) {
+        m = (tutti_message)TUTTI_MESSAGE_INIT;
+        c->way = i == 0 ? TTI_CHECK_SYNC : c->way;
+        if (tti_check_ok(c, "probe_wait", probe(c, i == 0 ? peer : previous_of(c), tag, i == 0 ? &m : NULL)) &&
+            i == 0) {
+            expect_message(c, &m, count);
+        }
+    }
+    receive(c, count);
+    tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
+    tti_check_tensor_free(&out);
+}
+
+static void from_one(struct tti_check *c, int64_t count)
+{
+    wait_for_one(c, count, false);
+}
+
+static void from_anybody(struct tti_check *c, int64_t count)
+{
+    wait_for_one(c, count, true);
+}
+
+/* A receive that was posted before the probe gets the first message, the probe tells of the second. */
+static void behind_a_receive(struct tti_check *c, int64_t count)
+{
+    struct tti_check_tensor in;
+    struct tti_check_tensor out[2];
+    struct tti_check_pending received;
+    struct tti_check_pending probed;
+    struct tti_check_pending sent[2];
+    tutti_message m = TUTTI_MESSAGE_INIT;
+    make(c, &in, count, false);
+    tti_check_pending_init(c, &received, tti_check_random_completion(c, 3, 0));
+    tti_check_pending_start(
+        c, &received,
+        &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &in.t, .source = previous_of(c), .tag = TAG});
+    start_probe(c, &probed, previous_of(c), TAG, &m);
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
+    for (int i = 0; i < 2; i++) {
+        make(c, &out[i], count + i, true);
+        start_send(c, &sent[i], &out[i]);
+    }
+    if (tti_check_ok(c, "probe_async", tti_check_pending_finish(c, &probed))) {
+        expect_message(c, &m, count + 1);
+    }
+    if (tti_check_ok(c, "the receive before it", tti_check_pending_finish(c, &received))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c), TTI_CHECK_RAW,
+                              0);
+    }
+    receive(c, count + 1);
+    for (int i = 0; i < 2; i++) {
+        tti_check_ok(c, "send", tti_check_pending_finish(c, &sent[i]));
+        tti_check_tensor_free(&out[i]);
+    }
+    tti_check_tensor_free(&in);
+}
+
+/* The deadline ends the probe and nothing else. */
+static void deadline(struct tti_check *c)
+{
+    const int peers[2] = {previous_of(c), TUTTI_ANY_SOURCE};
+    for (int i = 0; i < 4; i++) {
+        tutti_message m = TUTTI_MESSAGE_INIT;
+        const int peer = peers[i % 2];
+        const struct tti_check_operation o = {
+            .kind = TTI_CHECK_PROBE, .source = peer, .tag = TAG, .message = &m, .timeout_ms = SOON_MS};
+        c->way = i < 2 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
+        if (tti_check_status(c, "a probe for what nobody sends", tti_check_do(c, &o), TUTTI_TIMEOUT)) {
+            tti_check_expect_i64(c, "what is spoilt", c->error.scope, i < 2 ? TUTTI_SCOPE_CALL : TUTTI_SCOPE_WORK);
+            tti_check_expect_i64(c, "the suspect", c->error.suspect, peer);
+            tti_check_expect_i64(c, "deadline in the details", c->error.deadline_ms, SOON_MS);
+            tti_check_expect_i64(c, "the time is over", c->error.elapsed_ms >= SOON_MS, 1);
+        }
+        tti_check_expect_i64(c, "what did not come was not told", m.count, 0);
+    }
+    tti_check_ok(c, "group_error", tutti_group_error(c->group, &c->error));
+    tti_check_expect_i64(c, "the group has failed", c->error.status, TUTTI_OK);
+    tti_check_group_works(c);
+}
+
+static void cancelled(struct tti_check *c)
+{
+    struct tti_check_pending f;
+    struct tti_check_tensor out;
+    struct tti_check_pending sent;
+    tutti_cancel_token *token = NULL;
+    for (int i = 0; i < 2; i++) {
+        start_probe(c, &f, i == 0 ? previous_of(c) : TUTTI_ANY_SOURCE, TAG, NULL);
+        tti_check_ok(c, "work_cancel", tutti_work_cancel(f.work, &c->error));
+        tti_check_status(c, "a withdrawn probe", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
+    }
+    tti_check_ok(c, "cancel_token_create", tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &c->error));
+    tti_check_pending_init(c, &f, tti_check_random_completion(c, 2, 0));
+    tti_check_pending_start(
+        c, &f,
+        &(struct tti_check_operation){.kind = TTI_CHECK_PROBE, .source = previous_of(c), .tag = TAG, .token = token});
+    tti_check_ok(c, "cancel_token_cancel", tutti_cancel_token_cancel(token, NULL, &c->error));
+    tti_check_status(c, "a probe whose token has fired", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
+    tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
+    tti_check_ok(c, "barrier", tti_check_barrier(c));
+    make(c, &out, 10, true);
+    start_send(c, &sent, &out);
+    receive(c, 10);
+    tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
+    tti_check_tensor_free(&out);
+}
+
+static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
+{
+    static const int64_t counts[] = {0, 1, 1000, 100003};
+    for (int i = 0; i < 4; i++) {
+        if (tti_check_begin(c, "probe-wait/%s/%lld", name, (long long)counts[i])) {
+            c->messages && c->size > 1 ? run(c, counts[i]) : tti_check_skip(c);
+            tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
+            tti_check_end(c);
+        }
+    }
+}
+
+void tti_check_probe_cases(struct tti_check *c)
+{
+    sized(c, "one", from_one);
+    sized(c, "anybody", from_anybody);
+    sized(c, "behind-a-receive", behind_a_receive);
+    if (tti_check_begin(c, "probe-wait/deadline")) {
+        c->messages && c->size > 1 ? deadline(c) : tti_check_skip(c);
+        tti_check_end(c);
+    }
+    if (tti_check_begin(c, "probe-wait/cancelled")) {
+        c->messages && c->size > 1 ? cancelled(c) : tti_check_skip(c);
+        tti_check_end(c);
+    }
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of contents of the suite. */
+#ifndef TTI_CHECK_COLLECTIVES_H
+#define TTI_CHECK_COLLECTIVES_H
+
+#include "check/check.h"
+
+enum {
+    TTI_CHECK_REDUCES = 1,
+    TTI_CHECK_ROOTED = 2,
+    TTI_CHECK_JOINS = 4,    /* works along a dimension          */
+    TTI_CHECK_IN_PLACE = 8, /* has an in-place form             */
+    TTI_CHECK_SPREADS = 16, /* takes counts                     */
+    TTI_CHECK_SCALARS = 32, /* takes 0-dimensional tensors      */
+    TTI_CHECK_HUGE = 64     /* is worth a run with tens of MiB  */
+};
+
+struct tti_check_form; /* operation.h */
+
+struct tti_check_collective {
+    const char *name;
+    unsigned traits;
+    const struct tti_check_form *form; /* NULL for irregular ones */
+    void (*more)(struct tti_check *c); /* cases of its own, or NULL */
+};
+
+/* Every collective and every irregular chapter of the suite, in the order of the table. */
+extern const struct tti_check_collective tti_check_collectives[];
+extern const size_t tti_check_collectives_count;
+
+#endif

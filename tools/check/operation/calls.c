@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every operation, by its synchronous function or by its asynchronous one. */
+#include "check/operation/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check/check.h"
+#include "check/data/data.h"
+
+static tutti_status collective(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options)
+{
+    switch (o->kind) {
+    case TTI_CHECK_ALL_REDUCE:
+        return tutti_all_reduce(g, o->input, o->output, o->op, options);
+    case TTI_CHECK_REDUCE:
+        return tutti_reduce(g, o->input, o->output, o->op, o->root, options);
+    case TTI_CHECK_BROADCAST:
+        return tutti_broadcast(g, o->output, o->root, options);
+    case TTI_CHECK_ALL_GATHER:
+        return tutti_all_gather(g, o->input, o->output, o->dim, options);
+    case TTI_CHECK_GATHER:
+        return tutti_gather(g, o->input, o->output, o->dim, o->root, options);
+    case TTI_CHECK_SCATTER:
+        return tutti_scatter(g, o->input, o->output, o->dim, o->root, options);
+    case TTI_CHECK_REDUCE_SCATTER:
+        return tutti_reduce_scatter(g, o->input, o->output, o->op, o->dim, options);
+    case TTI_CHECK_ALL_TO_ALL:
+        return tutti_all_to_all(g, o->input, o->output, o->dim, options);
+    case TTI_CHECK_ALL_GATHER_V:
+        return tutti_all_gather_v(g, o->input, o->output, o->dim, o->counts, o->at, options);
+    case TTI_CHECK_REDUCE_SCATTER_V:
+        return tutti_reduce_scatter_v(g, o->input, o->output, o->op, o->dim, o->counts, options);
+    case TTI_CHECK_ALL_TO_ALL_V:
+        return tutti_all_to_all_v(g, o->input, o->output, o->dim, o->counts, o->at, o->received, o->received_at,
+                                  options);
+    default:
+        return tutti_barrier(g, options);
+    }
+}
+
+static tutti_status collective_async(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options,
+                                     tutti_work **work)
+{
+    switch (o->kind) {
+    case TTI_CHECK_ALL_REDUCE:
+        return tutti_all_reduce_async(g, o->input, o->output, o->op, options, work);
+    case TTI_CHECK_REDUCE:
+        return tutti_reduce_async(g, o->input, o->output, o->op, o->root, options, work);
+    case TTI_CHECK_BROADCAST:
+        return tutti_broadcast_async(g, o->output, o->root, options, work);
+    case TTI_CHECK_ALL_GATHER:
+        return tutti_all_gather_async(g, o->input, o->output, o->dim, options, work);
+    case TTI_CHECK_GATHER:
+        return tutti_gather_async(g, o->input, o->output, o->dim, o->root, options, work);
+    case TTI_CHECK_SCATTER:
+        return tutti_scatter_async(g, o->input, o->output, o->dim, o->root, options, work);
+    case TTI_CHECK_REDUCE_SCATTER:
+        return tutti_reduce_scatter_async(g, o->input, o->output, o->op, o->dim, options, work);
+    case TTI_CHECK_ALL_TO_ALL:
+        return tutti_all_to_all_async(g, o->input, o->output, o->dim, options, work);
+    case TTI_CHECK_ALL_GATHER_V:
+        return tutti_all_gather_v_async(g, o->input, o->output, o->dim, o->counts, o->at, options, work);
+    case TTI_CHECK_REDUCE_SCATTER_V:
+        return tutti_reduce_scatter_v_async(g, o->input, o->output, o->op, o->dim, o->counts, options, work);
+    case TTI_CHECK_ALL_TO_ALL_V:
+        return tutti_all_to_all_v_async(g, o->input, o->output, o->dim, o->counts, o->at, o->received, o->received_at,
+                                        options, work);
+    default:
+        return tutti_barrier_async(g, options, work);
+    }
+}
+
+static tutti_status message(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options)
+{
+    switch (o->kind) {
+    case TTI_CHECK_SEND:
+        return tutti_send(g, o->input, o->destination, o->tag, options);
+    case TTI_CHECK_RECV:
+        return tutti_recv(g, o->output, o->source, o->tag, options, o->message);
+    case TTI_CHECK_RECV_ALLOC:
+        return tutti_recv_alloc(g, o->source, o->tag, options, o->managed, o->message);
+    case TTI_CHECK_SENDRECV:
+        return tutti_sendrecv(g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options, o->message);
+    case TTI_CHECK_PROBE:
+        return tutti_probe_wait(g, o->source, o->tag, options, o->message);
+    default:
+        return tutti_batch_end(g, options);
+    }
+}
+
+static tutti_status message_async(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options,
+                                  tutti_work **work)
+{
+    switch (o->kind) {
+    case TTI_CHECK_SEND:
+        return tutti_send_async(g, o->input, o->destination, o->tag, options, work);
+    case TTI_CHECK_RECV:
+        return tutti_recv_async(g, o->output, o->source, o->tag, options, o->message, work);
+    case TTI_CHECK_RECV_ALLOC:
+        return tutti_recv_alloc_async(g, o->source, o->tag, options, o->managed, o->message, work);
+    case TTI_CHECK_SENDRECV:
+        return tutti_sendrecv_async(g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options,
+                                    o->message, work);
+    case TTI_CHECK_PROBE:
+        return tutti_probe_async(g, o->source, o->tag, options, o->message, work);
+    default:
+        return tutti_batch_end_async(g, options, work);
+    }
+}
+
+tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation *o, const tutti_call *options,
+                            tutti_work **work)
+{
+    if (tti_check_is_message(o->kind)) {
+        return work ? message_async(group, o, options, work) : message(group, o, options);
+    }
+    return work ? collective_async(group, o, options, work) : collective(group, o, options);
+}
+
+/* ---- arguments that do not outlive the call ---- */
+
+struct temporary_tensor {
+    DLTensor t;
+    int64_t shape[3];
+    int64_t strides[3];
+};
+
+static DLTensor *copy_tensor_arguments(struct temporary_tensor *temporary, const DLTensor *t)
+{
+    if (!t) {
+        return NULL;
+    }
+    temporary->t = *t;
+    for (int d = 0; d < t->ndim; d++) {
+        temporary->shape[d] = t->shape[d];
+        temporary->strides[d] = t->strides ? t->strides[d] : 0;
+    }
+    temporary->t.shape = t->shape ? temporary->shape : NULL;
+    temporary->t.strides = t->strides ? temporary->strides : NULL;
+    return &temporary->t;
+}
+
+static const int64_t *copy_list(int64_t *room, const int64_t *list, size_t n)
+{
+    return list ? memcpy(room, list, n * sizeof(*list)) : NULL;
+}
+
+/* On the heap, where a sanitizer sees who comes back for it. */
+struct temporary {
+    struct temporary_tensor input;
+    struct temporary_tensor output;
+    tutti_call options;
+    int64_t lists[];
+};
+
+tutti_status tti_check_call_temporary(const struct tti_check *c, const struct tti_check_operation *o,
+                                      const tutti_call *options, tutti_work **work)
+{
+    const size_t n = (size_t)c->size;
+    const size_t bytes = sizeof(struct temporary) + 4 * n * sizeof(int64_t);
+    struct temporary *temporary = tti_check_memory(bytes);
+    struct tti_check_operation with = *o;
+    temporary->options = *options;
+    with.input = copy_tensor_arguments(&temporary->input, o->input);
+    with.output = copy_tensor_arguments(&temporary->output, o->output);
+    with.counts = copy_list(temporary->lists, o->counts, n);
+    with.at = copy_list(temporary->lists + n, o->at, n);
+    with.received = copy_list(temporary->lists + 2 * n, o->received, n);
+    with.received_at = copy_list(temporary->lists + 3 * n, o->received_at, n);
+    const tutti_status status = tti_check_call(c->group, &with, &temporary->options, work);
+    explicit_bzero(temporary, bytes);
+    free(temporary);
+    return status;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one place where the suite calls an operation: what to call (tti_check_operation), in which way it is brought to its
+ * end (tti_check_pending), and what belongs to one regular collective (tti_check_job).
+ *
+ * The same operation is run synchronously and asynchronously, and an asynchronous one is waited for in every manner that
+ * tutti/work.h offers. Ranks may choose different ways for one operation: a way is a rank's own affair. How many are
+ * under way at once, and on which lanes, is the same on all of them.
+ */
+#ifndef TTI_CHECK_OPERATION_CALLS_H
+#define TTI_CHECK_OPERATION_CALLS_H
+
+#include "check/check.h"
+
+enum tti_check_kind {
+    TTI_CHECK_ALL_REDUCE,
+    TTI_CHECK_REDUCE,
+    TTI_CHECK_BROADCAST, /* of `output` */
+    TTI_CHECK_ALL_GATHER,
+    TTI_CHECK_GATHER,
+    TTI_CHECK_SCATTER,
+    TTI_CHECK_REDUCE_SCATTER,
+    TTI_CHECK_ALL_TO_ALL,
+    TTI_CHECK_BARRIER,
+    TTI_CHECK_ALL_GATHER_V,
+    TTI_CHECK_REDUCE_SCATTER_V,
+    TTI_CHECK_ALL_TO_ALL_V,
+    TTI_CHECK_SEND,
+    TTI_CHECK_RECV,
+    TTI_CHECK_RECV_ALLOC,
+    TTI_CHECK_SENDRECV,
+    TTI_CHECK_PROBE, /* the one that waits */
+    TTI_CHECK_BATCH_END
+};
+
+/* The arguments of any operation; a kind reads those that its function has. */
+struct tti_check_operation {
+    enum tti_check_kind kind;
+    tutti_reduce_op op;
+    int32_t dim;
+    int32_t root;
+    const DLTensor *input;
+    DLTensor *output;
+    const int64_t *counts; /* all_to_all_v: of what is sent */
+    const int64_t *at;
+    const int64_t *received;
+    const int64_t *received_at;
+    int32_t destination;
+    int32_t source;
+    int32_t tag; /* of a message */
+    tutti_message *message;
+    DLManagedTensorVersioned **managed;
+    /* options of the call */
+    uint32_t flags;
+    uint32_t user_tag;
+    double scale;
+    int64_t timeout_ms;
+    tutti_cancel_token *token;
+};
+
+static inline bool tti_check_is_message(enum tti_check_kind kind)
+{
+    return kind >= TTI_CHECK_SEND;
+}
+
+/* Calls the function, or its asynchronous form if `work` is not NULL. */
+tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation *o, const tutti_call *options,
+                            tutti_work **work);
+
+/* The same with shapes, strides, lists and options in memory that is spoilt behind the call: a library that keeps a
+ * pointer into it is found out. */
+tutti_status tti_check_call_temporary(const struct tti_check *c, const struct tti_check_operation *o,
+                                      const tutti_call *options, tutti_work **work);
+
+#endif

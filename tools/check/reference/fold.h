@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a reduction must give, computed without the library: the exact left fold that the design prescribes. Beside it the
+ * value in long double with an error bound, for engines that promise less.
+ */
+#ifndef TTI_CHECK_REFERENCE_FOLD_H
+#define TTI_CHECK_REFERENCE_FOLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/tutti.h>
+
+#define TTI_CHECK_BLOCK 2048
+
+/* The fold of a block of elements; feed it rank by rank. */
+struct tti_check_fold {
+    tutti_dtype dtype;
+    tutti_reduce_op op;
+    int sources; /* so far */
+    size_t count;
+    union {
+        float f32[TTI_CHECK_BLOCK];
+        double f64[TTI_CHECK_BLOCK];
+        uint64_t u64[TTI_CHECK_BLOCK];
+    } accumulator;
+    bool drops_nan;                    /* minimum and maximum may leave NaNs out */
+    bool bounded;                      /* also keep what follows */
+    long double wide[TTI_CHECK_BLOCK]; /* of minimum and maximum: those of the numbers alone */
+    long double magnitude[TTI_CHECK_BLOCK];
+    long double most[TTI_CHECK_BLOCK];  /* no partial result of what is finite is larger, whatever the order */
+    long double least[TTI_CHECK_BLOCK]; /* products: ... or smaller */
+};
+
+void tti_check_fold_start(struct tti_check_fold *fold, tutti_dtype dtype, tutti_reduce_op op, size_t count,
+                          bool bounded);
+void tti_check_fold_add(struct tti_check_fold *fold, const void *source, double scale);
+/* The exact result. */
+void tti_check_fold_finish(const struct tti_check_fold *fold, void *out);
+/* Whether `got` (an element's bits) is within the bound of element i. */
+bool tti_check_fold_close(const struct tti_check_fold *fold, size_t i, uint64_t exact, uint64_t got);
+
+#endif

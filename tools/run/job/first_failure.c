@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which rank failed first? When one rank dies, the others notice within microseconds and exit with errors of their own,
+ * while the kernel may take hundreds of milliseconds to tear down the memory of the dead one (or seconds to write its
+ * core dump) before its parent hears of it. The first death that the launcher hears of is therefore often a victim.
+ *
+ * So at the first failure everyone who has failed, or is on the way out according to /proc, becomes a suspect; the
+ * verdict waits for the suspects only. Among them, one that was killed by a signal that programs do not send themselves
+ * is the culprit, else the one that ended first.
+ */
+#include "run/job/first_failure.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "run/exit_codes.h"
+#include "run/job/flight_report.h"
+#include "run/job/job.h"
+#include "run/job/output.h"
+#include "run/nodes/shutdown.h"
+#include "run/process/process.h"
+
+static bool has_failed(const struct tti_rank *rank)
+{
+    return !rank->running && !(WIFEXITED(rank->status) && WEXITSTATUS(rank->status) == 0);
+}
+
+/* SIGABRT and SIGPIPE are what a program makes of an error that somebody else may have caused. */
+bool tti_status_is_crash(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGPIPE;
+}
+
+static bool has_crashed(const struct tti_rank *rank)
+{
+    return tti_status_is_crash(rank->status);
+}
+
+void tti_job_record_end(struct tti_job *job, int rank, int status)
+{
+    struct tti_rank *ended = &job->ranks[rank];
+    ended->running = false;
+    ended->status = status;
+    ended->ended_ns = tti_now_ns();
+    ended->order = ++job->ended;
+    job->running--;
+}
+
+void tti_job_find_suspects(struct tti_job *job)
+{
+    job->failed = true;
+    for (int i = 0; i < job->started; i++) {
+        struct tti_rank *rank = &job->ranks[i];
+        rank->suspect = rank->running ? tti_process_is_ending(rank->pid) : has_failed(rank);
+    }
+}
+
+double tti_job_rank_seconds(const struct tti_rank *rank)
+{
+    return (double)((rank->running ? tti_now_ns() : rank->ended_ns) - rank->started_ns) / 1e9;
+}
+
+void tti_job_describe(char *text, size_t capacity, int status, double seconds, int pid)
+{
+    if (!WIFSIGNALED(status)) {
+        snprintf(text, capacity, "exited with code %d after %.1f s (pid %d)", WEXITSTATUS(status), seconds, pid);
+        return;
+    }
+    int number = WTERMSIG(status);
+    const char *name = sigabbrev_np(number);
+    const char *core = WCOREDUMP(status) ? ", core dumped" : "";
+    if (name) {
+        snprintf(text, capacity, "killed by SIG%s after %.1f s (pid %d%s)", name, seconds, pid, core);
+    } else {
+        snprintf(text, capacity, "killed by signal %d after %.1f s (pid %d%s)", number, seconds, pid, core);
+    }
+}
+
+void tti_job_last_operation(const struct tti_job *job, int rank, char *text, size_t capacity)
+{
+    static const char before[] = "; last operation: ";
+    snprintf(text, capacity, "%s", before);
+    if (!tti_report_last_operation(job, rank, text + sizeof(before) - 1, capacity - sizeof(before) + 1)) {
+        text[0] = '\0';
+    }
+}
+
+bool tti_job_suspects_ended(const struct tti_job *job)
+{
+    for (int i = 0; i < job->started; i++) {
+        if (job->ranks[i].suspect && job->ranks[i].running) {
+            return false;
+        }
+    }
+    return job->failed;
+}
+
+void tti_job_find_first_failed(struct tti_job *job)
+{
+    if (!tti_job_suspects_ended(job) || job->first_failed >= 0) {
+        return;
+    }
+    const struct tti_rank *worst = NULL;
+    for (int i = 0; i < job->started; i++) {
+        const struct tti_rank *rank = &job->ranks[i];
+        if (!rank->suspect || !has_failed(rank)) {
+            continue;
+        }
+        if (!worst || has_crashed(rank) > has_crashed(worst) ||
+            (has_crashed(rank) == has_crashed(worst) && rank->order < worst->order)) {
+            worst = rank;
+        }
+    }
+    if (worst) {
+        char what[200];
+        job->first_failed = (int)(worst - job->ranks);
+        tti_job_describe(what, sizeof(what), worst->status, tti_job_rank_seconds(worst), (int)worst->pid);
+        if (!job->shutdown) {
+            char last[300];
+            tti_job_last_operation(job, job->first_failed, last, sizeof(last));
+            tti_output_message(job->output, "rank %d %s%s", job->first_failed, what, last);
+        }
+    }
+}
+
+int tti_job_exit_code(const struct tti_job *job)
+{
+    if (job->shutdown) {
+        return tti_shutdown_exit_code(job->shutdown);
+    }
+    if (job->launcher_code != 0) {
+        return job->launcher_code;
+    }
+    if (job->first_failed >= 0) {
+        int status = job->ranks[job->first_failed].status;
+        return WIFSIGNALED(status) ? TTI_EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    return job->failed ? TTI_EXIT_FAILED : 0;
+}

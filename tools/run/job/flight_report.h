@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the launcher tells of the ranks' operations: see report.c. */
+#ifndef TTI_RUN_JOB_FLIGHT_REPORT_H
+#define TTI_RUN_JOB_FLIGHT_REPORT_H
+
+#include "run/job/job.h"
+
+/* Makes the memory of a rank's flight recorder, before the rank is started. False with errno: --trace cannot be done. */
+bool tti_report_prepare(struct tti_job *job, int local);
+void tti_report_close(struct tti_job *job);
+
+/* The hang report, of the ranks of this node. Takes a moment. */
+void tti_report_hang(struct tti_job *job);
+
+/* Writes the file of --metrics, if there is one. */
+void tti_report_metrics(struct tti_job *job);
+
+/* The last operation of a rank in words; false: it has made none. */
+bool tti_report_last_operation(const struct tti_job *job, int local, char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TTI_RUN_JOB_START_H
+#define TTI_RUN_JOB_START_H
+
+#include "run/job/job.h"
+
+/* Starts all ranks. False: nothing runs or some do, job->launcher_code is set, and the reason has been told. */
+bool tti_job_start(struct tti_job *job, const char *path);
+
+#endif

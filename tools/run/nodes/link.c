@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mail between two launchers. A letter is a key of the store: mail/FROM-TO/NUMBER, written once by one side, waited for
+ * and removed by the other. Each link has two threads that do nothing but that, so that the launcher's own loop never
+ * waits for the network: the reader puts what comes into the mailbox, the writer sends what is queued, and a sign of
+ * life when nothing is. So silence means that the other launcher, its host or the link has gone.
+ *
+ * Node 0 serves the store, so it reaches it whatever happens, and only the other side's silence tells. The others wait
+ * half of the time for the letter and half for the store's answer that there is none.
+ */
+#include "run/nodes/link.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/nodes/rendezvous.h"
+
+#define HEARTBEATS      4    /* in the time after which silence is death */
+#define MAX_INTERVAL_MS 1000 /* between two signs of life */
+#define KEY_BYTES       64
+
+struct tti_queued_message {
+    struct tti_queued_message *next;
+    struct tti_node_message message;
+};
+
+struct tti_link {
+    struct tti_store *store;
+    struct tti_message_queue *queue;
+    int own;
+    int peer;
+    int64_t heartbeat_timeout_ms;
+    pthread_t reader;
+    pthread_t writer;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct tti_queued_message *first; /* to be sent; from here on under the lock */
+    struct tti_queued_message **last;
+    bool closing;
+    bool dead; /* LOST has been delivered */
+};
+
+/* ---- the mailbox --------------------------------------------------------------------------------------------------- */
+
+bool tti_message_queue_open(struct tti_message_queue *queue)
+{
+    *queue = (struct tti_message_queue){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    queue->last = &queue->first;
+    return queue->fd >= 0 && pthread_mutex_init(&queue->lock, NULL) == 0;
+}
+
+static struct tti_queued_message *new_entry(int kind, int from, const struct tti_node_report *report)
+{
+    struct tti_queued_message *entry = calloc(1, sizeof(*entry));
+    if (entry) {
+        entry->message.kind = kind;
+        entry->message.from = from;
+        if (report) {
+            entry->message.report = *report;
+        }
+    }
+    return entry;
+}
+
+/* A letter that there is no memory for is lost like the memory: the job ends by silence. */
+static void queue_push(struct tti_message_queue *queue, struct tti_queued_message *entry)
+{
+    if (!entry) {
+        return;
+    }
+    const uint64_t one = 1;
+    pthread_mutex_lock(&queue->lock);
+    *queue->last = entry;
+    queue->last = &entry->next;
+    pthread_mutex_unlock(&queue->lock);
+    ssize_t written = write(queue->fd, &one, sizeof(one));
+    (void)written; /* fails only when it is signalled already */
+}
+
+bool tti_message_queue_pop(struct tti_message_queue *queue, struct tti_node_message *message)
+{
+    uint64_t count;
+    pthread_mutex_lock(&queue->lock);
+    struct tti_queued_message *entry = queue->first;
+    if (entry) {
+        queue->first = entry->next;
+        queue->last = queue->first ? queue->last : &queue->first;
+    } else if (read(queue->fd, &count, sizeof(count)) < 0) {
+        count = 0; /* nothing was signalled */
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (entry) {
+        *message = entry->message;
+        free(entry);
+    }
+    return entry != NULL;
+}
+
+void tti_message_queue_close(struct tti_message_queue *queue)
+{
+    struct tti_node_message message;
+    if (queue->fd < 0) {
+        return;
+    }
+    while (tti_message_queue_pop(queue, &message)) {
+    }
+    pthread_mutex_destroy(&queue->lock);
+    close(queue->fd);
+}
+
+/* ---- the threads --------------------------------------------------------------------------------------------------- */
+
+/* Says once that nothing will come from the other side any more. */
+static void give_up(struct tti_link *link, tutti_status status, const char *message)
+{
+    struct tti_node_report report = {.outcome = TTI_OUTCOME_NODE_LOST, .node = link->peer, .rank = -1};
+    if (status == TUTTI_PEER_LEFT) {
+        snprintf(report.text, sizeof(report.text), "its launcher has gone");
+    } else if (status == TUTTI_TIMEOUT) {
+        snprintf(report.text, sizeof(report.text),
+                 "nothing was heard of it for %.1f s (--node-timeout): its host, its link or its launcher has gone",
+                 (double)link->heartbeat_timeout_ms / 1000);
+    } else {
+        snprintf(report.text, sizeof(report.text), "%.199s", message);
+    }
+    pthread_mutex_lock(&link->lock);
+    const bool first = !link->dead;
+    link->dead = true;
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+    if (first) {
+        queue_push(link->queue, new_entry(TTI_NODE_LOST, link->peer, &report));
+    }
+}
+
+static bool is_dead(struct tti_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    const bool dead = link->dead;
+    pthread_mutex_unlock(&link->lock);
+    return dead;
+}
+
+/* Whether this is for the other side to say: node 0 leads, the others answer. That a node is lost is said by the link
+ * alone. */
+static bool is_expected(const struct tti_link *link, int32_t kind)
+{
+    switch (kind) {
+    case TTI_NODE_HEARTBEAT:
+        return true;
+    case TTI_NODE_STOP:
+    case TTI_NODE_DECISION:
+        return link->peer == 0;
+    case TTI_NODE_FAILED:
+    case TTI_NODE_REPORT:
+    case TTI_NODE_DONE:
+    case TTI_NODE_ACK:
+        return link->own == 0;
+    default:
+        return false;
+    }
+}
+
+static void *receive_thread_main(void *argument)
+{
+    struct tti_link *link = argument;
+    const int64_t timeout_ms = link->own == 0 ? link->heartbeat_timeout_ms : link->heartbeat_timeout_ms / 2;
+    for (unsigned long number = 0; !is_dead(link); number++) {
+        struct tti_node_message message;
+        char key[KEY_BYTES];
+        size_t length = 0;
+        tutti_error error;
+        snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->peer, link->own, number);
+        const tutti_status status =
+            tti_store_get(link->store, key, &message, sizeof(message), &length, timeout_ms, &error);
+        if (status != TUTTI_OK || length != sizeof(message) || !is_expected(link, message.kind)) {
+            give_up(link, status, status == TUTTI_OK ? "it sends what no launcher sends" : error.message);
+            break;
+        }
+        tti_store_remove(link->store, key, NULL); /* if that fails, so does the next get */
+        message.from = link->peer;
+        tti_nodes_sanitize_text(message.report.text, sizeof(message.report.text));
+        if (message.kind != TTI_NODE_HEARTBEAT) {
+            queue_push(link->queue, new_entry(message.kind, link->peer, &message.report));
+        }
+        if (message.kind == TTI_NODE_DECISION || message.kind == TTI_NODE_ACK) {
+            break;
+        }
+    }
+    return NULL;
+}
+
+/* The next letter, or a sign of life; NULL when the link is closed or dead. */
+static struct tti_queued_message *next_entry(struct tti_link *link, int64_t heartbeat_ms)
+{
+    struct tti_queued_message *entry = NULL;
+    const int64_t until = tti_deadline_ns(tti_now_ns(), heartbeat_ms);
+    const struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+    pthread_mutex_lock(&link->lock);
+    while (!link->first && !link->closing && !link->dead && tti_now_ns() < until) {
+        pthread_cond_timedwait(&link->changed, &link->lock, &time);
+    }
+    const bool ends = link->dead || (link->closing && !link->first);
+    if (!ends && link->first) {
+        entry = link->first;
+        link->first = entry->next;
+        link->last = link->first ? link->last : &link->first;
+    }
+    pthread_mutex_unlock(&link->lock);
+    return ends ? NULL : entry ? entry : new_entry(TTI_NODE_HEARTBEAT, link->own, NULL);
+}
+
+/* Delivers one letter, again and again while the store is silent. False: it cannot be done, and that has been told. */
+static bool deliver(struct tti_link *link, unsigned long number, const struct tti_node_message *message)
+{
+    char key[KEY_BYTES];
+    tutti_error error;
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), link->heartbeat_timeout_ms);
+    snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->own, link->peer, number);
+    for (;;) {
+        const tutti_status status = tti_store_set(link->store, key, message, sizeof(*message), &error);
+        if (status == TUTTI_OK || status == TUTTI_BUSY) { /* BUSY: it has arrived, only the answer has not */
+            return true;
+        }
+        if (status != TUTTI_TIMEOUT || tti_now_ns() >= deadline || is_dead(link)) {
+            give_up(link, status, error.message);
+            return false;
+        }
+    }
+}
+
+static void *send_thread_main(void *argument)
+{
+    struct tti_link *link = argument;
+    const int64_t share = link->heartbeat_timeout_ms / HEARTBEATS;
+    const int64_t heartbeat_ms = share < MAX_INTERVAL_MS ? share : MAX_INTERVAL_MS;
+    struct tti_queued_message *entry;
+    bool good = true;
+    for (unsigned long number = 0; good && (entry = next_entry(link, heartbeat_ms)) != NULL; number++) {
+        good = deliver(link, number, &entry->message);
+        free(entry);
+    }
+    return NULL;
+}
+
+struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue *queue, int own, int peer,
+                               int64_t heartbeat_timeout_ms)
+{
+    struct tti_link *link = calloc(1, sizeof(*link));
+    pthread_condattr_t monotonic;
+    if (!link) {
+        return NULL;
+    }
+    *link = (struct tti_link){
+        .store = store, .queue = queue, .own = own, .peer = peer, .heartbeat_timeout_ms = heartbeat_timeout_ms};
+    link->last = &link->first;
+    pthread_mutex_init(&link->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&link->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    bool reads = pthread_create(&link->reader, NULL, receive_thread_main, link) == 0;
+    if (reads && pthread_create(&link->writer, NULL, send_thread_main, link) == 0) {
+        return link;
+    }
+    if (reads) {
+        give_up(link, TUTTI_NO_RESOURCE, "no thread for its mail");
+        pthread_join(link->reader, NULL);
+    }
+    pthread_cond_destroy(&link->changed);
+    pthread_mutex_destroy(&link->lock);
+    free(link);
+    return NULL;
+}
+
+void tti_link_send(struct tti_link *link, enum tti_node_message_kind kind, const struct tti_node_report *report)
+{
+    struct tti_queued_message *entry = new_entry((int)kind, link->own, report);
+    if (!entry) {
+        return;
+    }
+    pthread_mutex_lock(&link->lock);
+    *link->last = entry;
+    link->last = &entry->next;
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+}
+
+void tti_link_close(struct tti_link *link)
+{
+    if (!link) {
+        return;
+    }
+    pthread_mutex_lock(&link->lock);
+    link->closing = true;
+    pthread_cond_broadcast(&link->changed);
+    pthread_mutex_unlock(&link->lock);
+    pthread_join(link->writer, NULL);
+    pthread_join(link->reader, NULL);
+    while (link->first) {
+        struct tti_queued_message *entry = link->first;
+        link->first = entry->next;
+        free(entry);
+    }
+    pthread_cond_destroy(&link->changed);
+    pthread_mutex_destroy(&link->lock);
+    free(link);
+}

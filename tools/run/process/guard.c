@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SIGKILL to the launcher must not leave ranks behind. The kernel kills the ranks themselves (PR_SET_PDEATHSIG), but
+ * not what they have started. The guard does: it sleeps on a pipe whose other end only the launcher holds, and when
+ * the kernel closes that end it kills the rest of the job.
+ *
+ * The guard also leads the process group of all ranks. It lives as long as the job, so the number of the group cannot
+ * be given to strangers while the launcher may still send signals to it.
+ */
+#include "run/process/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run/process/process.h"
+
+/* The launcher has gone: kill until a look around finds nobody, for at most about ten seconds. */
+static void clean_up(const char *job_prefix)
+{
+    for (int round = 0; round < 1000; round++) {
+        if (tti_process_kill_job(getpgrp(), job_prefix) == 0) {
+            return;
+        }
+        const struct timespec pause = {.tv_nsec = 10000000};
+        nanosleep(&pause, NULL);
+    }
+}
+
+static _Noreturn void guard_main(const char *job_prefix, int alive_fd)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_NAME, "tutti-guard");
+    /* Whoever reads the launcher's output must not wait for the guard, so it lets go of everything inherited. */
+    int null = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < 3 && null >= 0; fd++) {
+        dup2(null, fd);
+    }
+    if (alive_fd != 3) {
+        dup2(alive_fd, 3);
+    }
+    close_range(4, ~0u, 0);
+    char byte = 0;
+    ssize_t got = 0;
+    do {
+        got = read(3, &byte, 1);
+    } while (got < 0 && errno == EINTR);
+    if (got == 0) {
+        clean_up(job_prefix);
+    }
+    _exit(0);
+}
+
+pid_t tti_guard_start(const char *job_prefix, int *alive_fd)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    pid_t guard = fork();
+    if (guard == 0) {
+        setpgid(0, 0);
+        close(ends[1]);
+        guard_main(job_prefix, ends[0]);
+    }
+    int saved = errno;
+    close(ends[0]);
+    if (guard < 0) {
+        close(ends[1]);
+        errno = saved;
+        return -1;
+    }
+    /* Both sides set the group, so that it exists for certain when the first rank joins. */
+    setpgid(guard, guard);
+    *alive_fd = ends[1];
+    return guard;
+}
+
+void tti_guard_stop(pid_t guard, int alive_fd, bool reaped)
+{
+    if (!reaped) {
+        kill(guard, SIGKILL);
+        while (waitpid(guard, NULL, 0) < 0 && errno == EINTR) {
+            continue;
+        }
+    }
+    close(alive_fd);
+}

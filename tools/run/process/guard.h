@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TTI_RUN_PROCESS_GUARD_H
+#define TTI_RUN_PROCESS_GUARD_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * The guard: leads the process group that all ranks join, sleeps, and wakes when the launcher is gone to kill what is
+ * left of the job (the group, and every process whose TUTTI_JOB begins with `mark`). Must be started while the
+ * launcher has one thread. Returns its process id, or -1 with errno; *life is the descriptor whose closing wakes it.
+ */
+pid_t tti_guard_start(const char *job_prefix, int *alive_fd);
+
+/* Ends the guard without letting it act, and reaps it unless that has happened already. */
+void tti_guard_stop(pid_t guard, int alive_fd, bool reaped);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Finding the program, and fork + exec. The launcher has a thread by then (it serves the job's store), so between fork
+ * and exec the child calls only what is async-signal-safe; everything that needs memory is prepared before. A pipe that
+ * exec closes brings back the reason when exec does not succeed.
+ */
+#include "run/process/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run/exit_codes.h"
+#include "run/process/descriptor_limit.h"
+
+enum step { STEP_JOIN, STEP_PARENT, STEP_DESCRIPTORS, STEP_AFFINITY, STEP_EXEC };
+
+struct failure {
+    int step;
+    int errnum;
+};
+
+/* 0 if the file can be executed, else ENOENT, EACCES or EISDIR. */
+static int check_program(const char *path)
+{
+    struct stat facts;
+    if (stat(path, &facts) != 0) {
+        return errno;
+    }
+    if (S_ISDIR(facts.st_mode)) {
+        return EISDIR;
+    }
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+static int explain(const char *name, int errnum, char *why, size_t capacity)
+{
+    const char *dot = strrchr(name, '.');
+    bool python = dot && strcmp(dot, ".py") == 0;
+    if (errnum == ENOENT || errnum == ENOTDIR) {
+        if (!strchr(name, '/') && *name != '\0' && check_program(name) == 0) {
+            snprintf(why, capacity, "cannot find %s in PATH; for the one in this directory say ./%s", name, name);
+        } else {
+            snprintf(why, capacity, "cannot find the program '%s'", name);
+        }
+        return TTI_EXIT_NOT_FOUND;
+    }
+    if (errnum == EISDIR) {
+        snprintf(why, capacity, "%s is a directory, not a program", name);
+    } else if (python) {
+        snprintf(why, capacity, "%s is not executable; a Python script is started with: python3 %s", name, name);
+    } else {
+        snprintf(why, capacity, "cannot execute %s: %s", name, strerror(errnum));
+    }
+    return TTI_EXIT_NOT_EXECUTABLE;
+}
+
+int tti_run_find_program(const char *name, char **path, char *why, size_t capacity)
+{
+    if (strchr(name, '/')) {
+        int errnum = check_program(name);
+        if (errnum == 0 && (*path = strdup(name)) == NULL) {
+            errnum = ENOMEM;
+        }
+        return errnum == 0 ? 0 : explain(name, errnum, why, capacity);
+    }
+    const char *search = getenv("PATH");
+    if (!search) {
+        search = "/usr/local/bin:/usr/bin:/bin";
+    }
+    int found = ENOENT;
+    for (const char *at = search; *name != '\0';) {
+        int length = (int)strcspn(at, ":");
+        char *candidate = NULL;
+        /* An empty entry of PATH means the current directory. */
+        if (asprintf(&candidate, "%.*s/%s", length ? length : 1, length ? at : ".", name) < 0) {
+            snprintf(why, capacity, "out of memory");
+            return TTI_EXIT_FAILED;
+        }
+        int errnum = check_program(candidate);
+        if (errnum == 0) {
+            *path = candidate;
+            return 0;
+        }
+        free(candidate);
+        if (errnum == EACCES) {
+            found = EACCES;
+        }
+        at += length;
+        if (*at == '\0') {
+            break;
+        }
+        at++;
+    }
+    return explain(name, found, why, capacity);
+}
+
+/* The file as a new descriptor that exec does not close, in the place of `target`. */
+static bool place(int fd, int target)
+{
+    if (fd < 0) {
+        return true;
+    }
+    return fd == target ? fcntl(fd, F_SETFD, 0) == 0 : dup2(fd, target) == target;
+}
+
+struct prepared {
+    const struct tti_spawn *spawn;
+    char **shell_arguments; /* for a script without a first line that names its interpreter */
+    cpu_set_t *cpus;
+    size_t cpu_bytes;
+    pid_t launcher;
+    int report;
+};
+
+static _Noreturn void child_fail(const struct prepared *prepared, int step, int errnum)
+{
+    struct failure failure = {.step = step, .errnum = errnum};
+    ssize_t ignored = write(prepared->report, &failure, sizeof(failure));
+    (void)ignored;
+    _exit(TTI_EXIT_FAILED);
+}
+
+static _Noreturn void child_main(const struct prepared *prepared)
+{
+    const struct tti_spawn *spawn = prepared->spawn;
+    if (setpgid(0, spawn->group) != 0) {
+        child_fail(prepared, STEP_JOIN, errno);
+    }
+    /* The launcher may have died before the request: then nobody would ever send the signal. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != prepared->launcher) {
+        child_fail(prepared, STEP_PARENT, errno);
+    }
+    if (!place(spawn->stdin_fd, 0) || !place(spawn->stdout_fd, 1) || !place(spawn->stderr_fd, 2)) {
+        child_fail(prepared, STEP_DESCRIPTORS, errno);
+    }
+    if (prepared->cpus && sched_setaffinity(0, prepared->cpu_bytes, prepared->cpus) != 0) {
+        child_fail(prepared, STEP_AFFINITY, errno);
+    }
+    if (spawn->flight_fd >= 0) {
+        fcntl(spawn->flight_fd, F_SETFD, 0);
+    }
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != spawn->open_files) {
+        limit.rlim_cur = spawn->open_files;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    signal(SIGPIPE, spawn->pipe_handler);
+    sigprocmask(SIG_SETMASK, spawn->mask, NULL);
+    execve(spawn->path, spawn->arguments, spawn->environment);
+    if (errno == ENOEXEC) {
+        execve("/bin/sh", prepared->shell_arguments, spawn->environment);
+        errno = ENOEXEC;
+    }
+    child_fail(prepared, STEP_EXEC, errno);
+}
+
+static bool prepare(struct prepared *prepared)
+{
+    const struct tti_spawn *spawn = prepared->spawn;
+    size_t arguments = 0;
+    while (spawn->arguments[arguments]) {
+        arguments++;
+    }
+    prepared->shell_arguments = calloc(arguments + 2, sizeof(char *));
+    if (!prepared->shell_arguments) {
+        return false;
+    }
+    prepared->shell_arguments[0] = (char *)(uintptr_t) "sh";
+    prepared->shell_arguments[1] = (char *)(uintptr_t)spawn->path;
+    for (size_t i = 1; i < arguments; i++) {
+        prepared->shell_arguments[i + 1] = spawn->arguments[i];
+    }
+    if (spawn->cpus->count > 0) {
+        size_t cpus = (size_t)spawn->cpus->cpus[spawn->cpus->count - 1] + 1;
+        prepared->cpu_bytes = CPU_ALLOC_SIZE(cpus);
+        prepared->cpus = CPU_ALLOC(cpus);
+        if (!prepared->cpus) {
+            return false;
+        }
+        CPU_ZERO_S(prepared->cpu_bytes, prepared->cpus);
+        for (size_t i = 0; i < spawn->cpus->count; i++) {
+            CPU_SET_S((size_t)spawn->cpus->cpus[i], prepared->cpu_bytes, prepared->cpus);
+        }
+    }
+    return true;
+}
+
+/* Waits for exec: nothing arrives when it has succeeded. Returns 0 or the exit code. */
+static int await_exec(int report, pid_t pid, const struct tti_spawn *spawn, char *why, size_t capacity)
+{
+    static const char *const steps[] = {
+        [STEP_JOIN] = "cannot join the job's process group",
+        [STEP_PARENT] = "the launcher has gone",
+        [STEP_DESCRIPTORS] = "cannot connect input and output",
+        [STEP_AFFINITY] = "cannot bind to CPUs",
+    };
+    struct failure failure;
+    ssize_t length = 0;
+    do {
+        length = read(report, &failure, sizeof(failure));
+    } while (length < 0 && errno == EINTR);
+    if (length != (ssize_t)sizeof(failure)) {
+        return 0;
+    }
+    waitpid(pid, NULL, 0);
+    if (failure.step != STEP_EXEC) {
+        snprintf(why, capacity, "%s: %s", steps[failure.step], strerror(failure.errnum));
+        return TTI_EXIT_FAILED;
+    }
+    if (failure.errnum == ENOENT && check_program(spawn->path) == 0) {
+        snprintf(why, capacity, "cannot execute %s: the interpreter or loader that it names is missing", spawn->path);
+        return TTI_EXIT_NOT_EXECUTABLE;
+    }
+    return explain(spawn->path, failure.errnum, why, capacity);
+}
+
+pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, size_t capacity)
+{
+    struct prepared prepared = {.spawn = spawn, .launcher = getpid()};
+    int report[2] = {-1, -1};
+    pid_t pid = -1;
+    *exit_code = TTI_EXIT_FAILED;
+    if (!prepare(&prepared)) {
+        snprintf(why, capacity, "out of memory");
+    } else if (pipe2(report, O_CLOEXEC) != 0) {
+        char reason[TTI_RUN_REASON_LENGTH];
+        tti_run_describe_errno(errno, spawn->ranks, reason, sizeof(reason));
+        snprintf(why, capacity, "cannot make a pipe: %s", reason);
+    } else {
+        prepared.report = report[1];
+        pid = fork();
+        if (pid == 0) {
+            child_main(&prepared);
+        }
+        if (pid < 0) {
+            snprintf(why, capacity, "cannot start another process: %s", strerror(errno));
+        }
+        close(report[1]);
+        if (pid > 0 && (*exit_code = await_exec(report[0], pid, spawn, why, capacity)) != 0) {
+            pid = -1;
+        }
+        close(report[0]);
+    }
+    free(prepared.shell_arguments);
+    if (prepared.cpus) {
+        CPU_FREE(prepared.cpus);
+    }
+    return pid;
+}
