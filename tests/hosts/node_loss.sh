@@ -3,19 +3,20 @@
 # tutti-test: timeout=300 trees=release,debug
 # A host vanishes, or its link is cut: all others end in time and name it. A job that is killed from outside leaves
 # nothing behind on any host.
+# tutti-test: timeout=300
 . "$(dirname "$0")/common.inc"
-silence="--run-option=--node-timeout --run-option=6"
+silence="--run-option=--node-timeout --run-option=30"
 
 # One that only follows. `stay` does not end by itself: its launcher must.
-run_hosts --hosts 3 --ranks 1,2,1 $silence --drop 1@2 -- "$hello" stay
+run_hosts --hosts 3 --ranks 1,2,1 $silence --since hello --drop 1@0.3 -- "$hello" stay
 check_status 125 "host1 is dropped"
 for host in host0 host2; do
-    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: nothing was heard of it for 6\.0 s" "$host names host1"
+    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: nothing was heard of it for 30\.0 s" "$host names host1"
 done
 check_count err 'is lost' 2 "nobody else is named"
 
 # The one that serves the store.
-run_hosts --hosts 2 --ranks 1 $silence --cut 0@2 -- sleep 200
+run_hosts --hosts 2 --ranks 1 $silence --since here --cut 0@0.3 -- sh -c 'echo here; exec sleep 200'
 check_status 125 "the link of host0 is cut"
 check_line err '^\[host1\] tutti run: node 0 \(host0\) is lost: ' "host1 names host0"
 check_line err '^\[host0\] tutti run: node 1 \(host1\) is lost: ' "and the other way round"

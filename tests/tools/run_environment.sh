@@ -25,9 +25,10 @@ check_equal "$(value 0 MASTER_PORT)" "$(value 1 MASTER_PORT)" "the ranks share a
 checks=$((checks + 1))
 [ "$(value 0 MASTER_PORT)" -gt 1023 ] || fail "MASTER_PORT is not a free port"
 
-# Two jobs at the same time have different stores and ports.
-"$tutti" run -n 1 sh -c 'echo $TUTTI_STORE $MASTER_PORT; sleep 0.5' >"$work/one" </dev/null &
-"$tutti" run -n 1 sh -c 'echo $TUTTI_STORE $MASTER_PORT; sleep 0.5' >"$work/two" </dev/null
+# Two jobs at the same time have different stores and ports. Each lasts until the other one has begun.
+show='echo $TUTTI_STORE $MASTER_PORT; until [ -s "$0" ]; do sleep 0.05; done'
+"$tutti" run -n 1 sh -c "$show" "$work/two" >"$work/one" </dev/null &
+"$tutti" run -n 1 sh -c "$show" "$work/one" >"$work/two" </dev/null
 wait
 checks=$((checks + 2))
 [ "$(cut -d' ' -f1 "$work/one")" != "$(cut -d' ' -f1 "$work/two")" ] || fail "two jobs share a store"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # `tutti run --nnodes`: launchers that meet over the loopback interface. What they agree on, how they end together, and what
 # they say when they do not fit. tests/hosts has the same between hosts.
+# tutti-test: timeout=300
 # In a network of its own, where that can be had, nobody else takes a port.
 if [ -z "${TUTTI_TEST_NETWORK:-}" ] && unshare --net ip link set lo up 2>/dev/null; then
     export TUTTI_TEST_NETWORK=own
@@ -107,14 +108,14 @@ check_codes 143 "SIGTERM to one launcher"
 
 # Launchers that vanish.
 begin
-node 0 2 -n 1 --node-timeout 6 sleep 100
-"$tutti" run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" sh -c 'echo here; sleep 100' \
+node 0 2 -n 1 --node-timeout 30 sleep 100
+"$tutti" run --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 --master-port "$port" --node-timeout 30 sh -c 'echo here; sleep 100' \
     >"$work/out.1" 2>"$work/err.1" </dev/null &
 launcher=$!
 wait_for_lines out.1 here 1
 kill -KILL $launcher
 check_codes 125 "node 1 vanishes"
-check_line err.0 'node 1 \(.*\) is lost: nothing was heard of it for 6\.0 s \(--node-timeout\)' "node 0 names node 1"
+check_line err.0 'node 1 \(.*\) is lost: nothing was heard of it for 30\.0 s \(--node-timeout\)' "node 0 names node 1"
 
 begin
 node 1 2 -n 1 sh -c 'echo here; sleep 100'
@@ -171,7 +172,7 @@ check_codes 143 "the other job"
 # What comes as a launcher and is none: its words are checked, and shown without control characters.
 for what in lost answer code; do
     begin
-    node 0 2 -n 1 --node-timeout 20 sleep 100
+    node 0 2 -n 1 sleep 100
     python3 "$here/rogue_node.py" "$port" $what >"$work/rogue" 2>&1
     check_codes 125 "a rogue that says $what"
     check_no_line err.0 $'[\x01-\x08\x0b-\x1f]' "a rogue's control characters"
@@ -200,7 +201,7 @@ except OSError: ctypes.CDLL("libsodium.so.26")' 2>/dev/null; then
     begin
     TUTTI_JOB_TOKEN="another $token" node 1 3 true
     node 2 3 true
-    TUTTI_JOB_TOKEN=$token node 0 3 --join-timeout 6 true
+    TUTTI_JOB_TOKEN=$token node 0 3 --join-timeout 30 true
     check_codes 125 "other tokens"
     check_line err.1 'node 1 \(.*\) cannot join .* does not have the job token of this process \(TUTTI_JOB_TOKEN\)' "another token"
     check_line err.2 'node 2 \(.*\) cannot join .* this process has none: set TUTTI_JOB_TOKEN' "no token"

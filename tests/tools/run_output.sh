@@ -44,7 +44,7 @@ check_count out '^\[0\]' 1 "a line as long as the buffer"
 run_tutti run -n 2 sh -c '
     [ $TUTTI_RANK = 0 ] || until [ -e "$1" ]; do sleep 0.05; done
     "$2" progress
-    [ $TUTTI_RANK = 1 ] || { sleep 0.3; : >"$1"; }' - "$work/ended" "$rank"
+    [ $TUTTI_RANK = 1 ] || { until grep -q done "$3"; do sleep 0.05; done; : >"$1"; }' - "$work/ended" "$rank" "$work/out"
 check_equal "$(tr '\r' '\n' <"$work/out" | grep -cE '\[1\] +(0|25|50|75)%')" 0 "only rank 0 draws"
 check_equal "$(grep '^\[1\]' "$work/out")" "$(printf '[1] 100%%\n[1] done')" "the last state of a bar"
 check_line out '^\[0\] done$' "rank 0 after its bar"
@@ -72,7 +72,7 @@ check_equal "$(sort "$work/out")" "$(printf '[0] end\n[0] got first\n[0] got sec
 
 # A reader that goes away ends the job as it would end a single program.
 checks=$((checks + 1))
-timeout 20 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
+timeout 200 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
 [ "${PIPESTATUS[0]}" -eq 141 ] || fail "the reader went away: exit code is not 128 + SIGPIPE"
 
 # A closed standard output is no disaster.
