@@ -111,7 +111,7 @@ static int help(const char *name)
     return command->main(2, arguments);
 }
 
-/* A closed standard descriptor would be reused for a pipe and then written to by whoever prints. */
+/* A closed standard descriptor would be reused for a pipe, and each print would then write to it. */
 static void open_standard_descriptors(void)
 {
     int fd = 0;

@@ -15,7 +15,7 @@ int tutti_tool_check(int argc, char **argv);
 int tutti_tool_bench(int argc, char **argv);
 int tutti_tool_trace(int argc, char **argv);
 
-/* Whether this program was built with jansson, which reads and writes JSON; if not, says so on standard error, as `tool`. */
+/* Whether this program was built with jansson, which reads and writes JSON; if not, prints that on standard error, as `tool`. */
 bool tti_json_usable(const char *tool);
 
 #endif

@@ -11,7 +11,7 @@ silence="--run-option=--node-timeout --run-option=30"
 run_hosts --hosts 3 --ranks 1,2,1 $silence --since hello --drop 1@0.3 -- "$hello" stay
 check_status 125 "host1 is dropped"
 for host in host0 host2; do
-    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: nothing was heard of it for 30\.0 s" "$host names host1"
+    check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: no message of it has arrived for 30\.0 s" "$host names host1"
 done
 check_count err 'is lost' 2 "nobody else is named"
 

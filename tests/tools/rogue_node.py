@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Comes to the launcher of node 0 as node 1 of 2, and says what no launcher says: rogue_node.py PORT lost|answer|code."""
+"""Joins the launcher of node 0 as node 1 of 2, and sends what no launcher sends: rogue_node.py PORT lost|answer|code."""
 import socket
 import struct
 import sys
 import time
 
 HEADER = struct.Struct("<4sBBHIIq")  # src/store/wire/protocol.h
-CARD = struct.Struct("<II32s7i64s200s")  # struct tti_node_info
-MAIL = struct.Struct("<8i200s")  # struct tti_node_message
+INFO = struct.Struct("<II32s7i64s200s")  # struct tti_node_info
+MESSAGE = struct.Struct("<8i200s")  # struct tti_node_message
 HELLO, SET, GET = 1, 2, 3
-ANSWER, BYE, LOST = 4, 7, 8  # enum tti_node_message_kind
+REPORT, ACK, LOST = 4, 7, 8  # enum tti_node_message_kind
 
 
 def connect(port):
@@ -49,19 +49,19 @@ class Store:
 def main():
     port, what = int(sys.argv[1]), sys.argv[2]
     store = Store(port)
-    card = list(CARD.unpack(store.ask(GET, "node/0", timeout=60000)))
-    card[3] = 1  # its number
-    card[-2] = b"a host \x1b[31m\xc2\x9b31m"
+    info = list(INFO.unpack(store.ask(GET, "node/0", timeout=60000)))
+    info[3] = 1  # its number
+    info[-2] = b"a host \x1b[31m\xc2\x9b31m"
     if what == "code":
-        card[9] = 256  # what main returns as 0
-        card[-1] = b"no \x07 reason"
-    store.ask(SET, "node/1", CARD.pack(*card))
+        info[9] = 256  # what main returns as 0
+        info[-1] = b"no \x07 reason"
+    store.ask(SET, "node/1", INFO.pack(*info))
     store.ask(SET, "seen/1")
-    if what == "lost":  # what links say to their own launcher only, of a node that does not exist
-        store.ask(SET, "mail/1-0/0", MAIL.pack(LOST, 1, 4, 1 << 20, 0, 0, 0, 0, b"nobody"))
+    if what == "lost":  # what a link delivers to its own launcher only, of a node that does not exist
+        store.ask(SET, "message/1-0/0", MESSAGE.pack(LOST, 1, 4, 1 << 20, 0, 0, 0, 0, b"nobody"))
     elif what == "answer":  # a failure whose exit code would be success
-        store.ask(SET, "mail/1-0/0", MAIL.pack(ANSWER, 1, 3, -7, 0, 256, 0, 0, b""))
-        store.ask(SET, "mail/1-0/1", MAIL.pack(BYE, 1, 0, 0, 0, 0, 0, 0, b""))
+        store.ask(SET, "message/1-0/0", MESSAGE.pack(REPORT, 1, 3, -7, 0, 256, 0, 0, b""))
+        store.ask(SET, "message/1-0/1", MESSAGE.pack(ACK, 1, 0, 0, 0, 0, 0, 0, b""))
     while store.socket.recv(4096):
         pass
 

@@ -115,7 +115,7 @@ launcher=$!
 wait_for_lines out.1 here 1
 kill -KILL $launcher
 check_codes 125 "node 1 vanishes"
-check_line err.0 'node 1 \(.*\) is lost: nothing was heard of it for 30\.0 s \(--node-timeout\)' "node 0 names node 1"
+check_line err.0 'node 1 \(.*\) is lost: no message of it has arrived for 30\.0 s \(--node-timeout\)' "node 0 names node 1"
 
 begin
 node 1 2 -n 1 sh -c 'echo here; sleep 100'
@@ -125,7 +125,7 @@ launcher=$!
 wait_for_lines out.1 here 1
 kill -KILL $launcher
 check_codes 125 "node 0 vanishes"
-check_line err.1 'node 0 \(.*\) is lost: its launcher has gone' "node 1 names node 0"
+check_line err.1 'node 0 \(.*\) is lost: its launcher has ended' "node 1 names node 0"
 
 # Launchers that do not fit.
 begin
@@ -177,7 +177,7 @@ for what in lost answer code; do
     check_codes 125 "a rogue that says $what"
     check_no_line err.0 $'[\x01-\x08\x0b-\x1f]' "a rogue's control characters"
     case $what in
-    lost) check_line err.0 'node 1 \(a host \?\[31m\?\?31m\) is lost: it sends what no launcher sends' "a rogue" ;;
+    lost) check_line err.0 'node 1 \(a host \?\[31m\?\?31m\) is lost: it sends messages that no launcher sends' "a rogue" ;;
     code) check_line err.0 'node 1 \(.*\) cannot start its ranks: no \? reason' "a rogue" ;;
     esac
 done
@@ -205,7 +205,7 @@ except OSError: ctypes.CDLL("libsodium.so.26")' 2>/dev/null; then
     check_codes 125 "other tokens"
     check_line err.1 'node 1 \(.*\) cannot join .* does not have the job token of this process \(TUTTI_JOB_TOKEN\)' "another token"
     check_line err.2 'node 2 \(.*\) cannot join .* this process has none: set TUTTI_JOB_TOKEN' "no token"
-    check_line err.0 'these have not come: 1, 2; .*; 2 times somebody came who did not know this job.s token' "node 0 tells"
+    check_line err.0 'these have not come: 1, 2; .*; 2 connections without this job.s token were refused' "node 0 reports them"
     check_no_line err.1 'check --master-addr' "it is not the address"
 
     begin

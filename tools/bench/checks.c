@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `tutti bench --checks-cost`: an all_reduce of 8 bytes between two ranks, by the library as it is and by one that was built
- * without looking for failures. Both are plug-in files that are linked alike, loaded by the same two processes, each with a
- * group of its own over the same CPUs. They take turns, a block of calls each, and which of them is first changes; so what
- * disturbs the machine disturbs both, and what is told is the median of the differences within the pairs. Where the linker has
- * put the code is a part of it that no repetition averages out.
+ * without polling for failures. Both are plug-in files that are linked alike. The same two processes load both, each with a
+ * group of its own over the same CPUs. They alternate, a block of calls each, and the order changes, so a disturbance of the
+ * machine meets both. The result is the median of the differences within the pairs. The place at which the linker has put
+ * the code is a part of it that no repetition averages out.
  */
 #include "bench/checks.h"
 
@@ -166,7 +166,7 @@ static int be_rank(struct cost *cost, struct side sides[2], int rank)
     return 0;
 }
 
-/* ---- the verdict --------------------------------------------------------------------------------------------------- */
+/* ---- the result ---------------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -193,7 +193,7 @@ static void print_cost(struct cost *cost)
     double low;
     double high;
     if (!differences) {
-        complain(cost, "the verdict", "no memory");
+        complain(cost, "the result", "no memory");
         return;
     }
     for (int i = 0; i < cost->pairs; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The run of one rank, from its memory to its verdict. A rank that cannot go on says why and leaves; the group tells
- * the others.
+ * The run of one rank, from its memory to its result. A rank that cannot go on prints the reason and leaves; the failure of
+ * the group ends the others.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -263,7 +263,7 @@ static bool run_rank(const struct tti_bench_options *options, tutti_group *group
     return good;
 }
 
-/* Threads start out with a group that nobody has asked for a device. */
+/* The group of threads is made without the setting of a device. */
 static bool run_on_device(const struct tti_bench_options *options, tutti_group *threads)
 {
     char text[32];

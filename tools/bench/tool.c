@@ -177,7 +177,7 @@ static error_t parse_compare(int key, char *argument, struct argp_state *state, 
     }
 }
 
-/* What only all options together can tell. */
+/* Conditions on several options. */
 static void check_compare_options(struct argp_state *state, const struct words *words)
 {
     if (!words->compare.vs && (words->compare.record || words->compare.limit_ms > 0 || words->compare.heap_from > 0)) {

@@ -31,13 +31,13 @@ enum { SYNCHRONOUS_ROUND = 1, ASYNCHRONOUS_ROUND = 2 };
 /* More than the tensors of any case together; so nothing is allocated on the device while operations are under way. */
 #define SLAB ((size_t)256 << 20)
 
-/* Beyond this nearly all time goes into data and reference, so that a case has one turn only. */
+/* Beyond this nearly all time goes into data and reference, so that a case has one round only. */
 enum { LIGHT_BYTES = 8 << 10 };
 
-/* A rank's clock for the case; rank 0's is the one that is shown. */
+/* A rank's clock for the case; the report shows rank 0's. */
 static _Thread_local int64_t case_started_ns;
 
-/* Outside of turns everything is as simple as it can be. */
+/* Outside of rounds a case is synchronous, on lane 0, one call at a time. */
 static void reset_round(struct tti_check *c)
 {
     c->way = TTI_CHECK_SYNC;
@@ -111,8 +111,9 @@ void tti_check_fail(struct tti_check *c, const char *format, ...)
         va_end(args);
         fprintf(stderr, "tutti check: rank %d: %s/%s%s: %s\n", c->rank, c->collective, c->name,
                 tti_check_completion_name(c),
-                c->printed < MAX_PRINTED_FAILURES ? text
-                                                  : "failed too; further failures of this rank are counted, not told");
+                c->printed < MAX_PRINTED_FAILURES
+                    ? text
+                    : "failed too; further failures of this rank are counted, not printed");
         c->printed++;
     }
     c->failed = true;
@@ -129,7 +130,7 @@ bool tti_check_status(struct tti_check *c, const char *what, tutti_status status
         tti_check_fail(c, "%s: expected %s, got %s%s%s", what, tutti_status_name(wanted), tutti_status_name(seen),
                        printed ? ": " : "", printed ? c->error.message : "");
     }
-    /* what is spoilt is told, but changes no rank's way through the case */
+    /* sabotage is reported, but changes no rank's way through the case */
     return status == wanted;
 }
 

@@ -73,7 +73,7 @@ struct tti_check {
     bool quick;
     bool stopped; /* too much has gone wrong: the rest is not run */
     int lost;     /* groups that had to be replaced */
-    int printed;  /* failures told on stderr so far */
+    int printed;  /* failures printed so far */
     const char *collective;
     char name[96]; /* of the case */
     uint64_t key;  /* of the case's data */
@@ -86,15 +86,15 @@ struct tti_check {
 bool tti_check_begin(struct tti_check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tti_check_end(struct tti_check *c);
 
-/* The turns of a case: first synchronous, then in an asynchronous way and formation by chance, with other data and on any
- * lane. False behind the last one. Where `bytes` are many there is one of the two only, and with one rank more the other.
- * All is the same on all ranks but for the way, which may be each rank's own. */
+/* The rounds of a case: first synchronous, then with a completion, concurrency and lane by chance, and with other data. False
+ * after the last one. A case of many `bytes` has one of the two only, and the other one with one rank more. Only the
+ * completion may differ between ranks. */
 bool tti_check_next_round(struct tti_check *c, int64_t bytes);
 
 /* The case says nothing here (all ranks must come to the same conclusion). */
 void tti_check_skip(struct tti_check *c);
 
-/* Notes a failure and tells the first one of a case on stderr. */
+/* Notes a failure and prints the first one of a case on stderr. */
 void tti_check_fail(struct tti_check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A status that has to be `wanted`; c->error holds the details. Returns whether it is. */
@@ -108,7 +108,7 @@ static inline bool tti_check_ok(struct tti_check *c, const char *what, tutti_sta
 /* The same case seen from a member of another group. `salt` (the same on all members) makes its data its own. */
 struct tti_check tti_check_sub(const struct tti_check *c, tutti_group *group, uint64_t salt);
 void tti_check_merge(struct tti_check *c, const struct tti_check *sub);
-/* Adds to the name under which failures of a sub-check are told. */
+/* Adds to the name under which failures of a sub-check are printed. */
 void tti_check_label(struct tti_check *sub, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* One rank of the suite, to the end, with groups made from `parent`. True on every rank if every case passed on every rank. */

@@ -34,7 +34,7 @@ enum tti_check_spread {
     TTI_CHECK_UNEVEN,  /* different lengths, one behind the other  */
     TTI_CHECK_ZEROS,   /* some ranks have nothing                  */
     TTI_CHECK_LAST,    /* only the last rank has anything          */
-    TTI_CHECK_GAPS,    /* rows between the parts belong to nobody  */
+    TTI_CHECK_GAPS,    /* rows between the parts belong to no rank */
     TTI_CHECK_REVERSED /* the last rank's part comes first         */
 };
 
@@ -56,7 +56,7 @@ struct tti_check_plan {
 /* A plan for `count` elements of a 1-d tensor (or part), out of place, data as the op wants them. */
 struct tti_check_plan tti_check_plan_1d(tutti_dtype dtype, tutti_reduce_op op, int64_t count);
 int64_t tti_check_plan_bytes(const struct tti_check_plan *p);
-/* Data under which the op on the dtype tells right from wrong. */
+/* Data with which a wrong result of the op on the dtype shows. */
 enum tti_check_pattern tti_check_pattern_for(tutti_dtype dtype, tutti_reduce_op op);
 /* A valid plan of at most max_bytes, by chance: the same on all ranks for the same `draw`. */
 struct tti_check_plan tti_check_plan_random(const struct tti_check *c, unsigned traits, uint64_t draw,

@@ -21,7 +21,7 @@ struct tti_arena;
 /* Takes the first slab, of `slab` bytes; later ones are as large, or as large as a piece. */
 tutti_status tti_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, struct tti_arena **arena,
                             tutti_error *error);
-/* All pieces are gone with it. NULL is allowed. */
+/* Frees all its chunks. NULL is allowed. */
 void tti_arena_close(struct tti_arena *arena);
 
 const struct tti_device *tti_arena_driver(const struct tti_arena *arena);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists rather than bit masks: the kernel speaks of CPUs in lists ("0-3,8"), so do people, and a list has no largest
+ * Lists rather than bit masks: the kernel and users write CPUs as lists ("0-3,8"), and a list has no largest
  * CPU. The lists are short (hundreds) and used before the job starts, so plain arrays are fast enough.
  */
 #include "common/cpus.h"
@@ -134,7 +134,7 @@ void tti_cpu_list_format(const struct tti_cpu_list *list, char *text, size_t cap
 bool tti_cpus_allowed(struct tti_cpu_list *list)
 {
     *list = (struct tti_cpu_list){0};
-    /* The kernel refuses a mask smaller than its own and does not tell its size, so it is found by doubling. */
+    /* The kernel refuses a mask smaller than its own and does not report its size, so the size is found by doubling. */
     for (size_t cpus = 1024; cpus <= CPU_LIMIT; cpus *= 2) {
         size_t bytes = CPU_ALLOC_SIZE(cpus);
         cpu_set_t *set = CPU_ALLOC(cpus);

@@ -9,7 +9,7 @@
 /* Whether --device takes it: cpu, cuda, rocm, auto. */
 bool tti_device_known(const char *name);
 
-/* Whether the device of that name (NULL and "auto": yes) can be used here; if not, says why on standard error, as `tool`
+/* Whether the device of that name (NULL and "auto": yes) can be used here; if not, prints the reason on standard error, as `tool`
  * ("tutti check"). */
 bool tti_device_usable(const char *tool, const char *name);
 

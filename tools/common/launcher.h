@@ -5,13 +5,13 @@
 
 #include <stdbool.h>
 
-/* True inside `tutti run`, torchrun, mpirun, srun, ...: the environment says how many ranks there are. */
+/* True inside `tutti run`, torchrun, mpirun, srun, ...: the environment holds the number of ranks. */
 bool tti_in_launcher(void);
 
-/* Ranks to start when nobody says how many: one per CPU, two at least. */
+/* Ranks to start without -n: one per CPU, two at least. */
 int tti_default_ranks(void);
 
-/* Whether a backend of that name can be used here; if not, says why on standard error, as `tool` ("tutti check"). NULL,
+/* Whether a backend of that name can be used here; if not, prints the reason on standard error, as `tool` ("tutti check"). NULL,
  * "auto" and "cpu:shm,..." are the library's to judge. */
 bool tti_backend_usable(const char *tool, const char *name);
 

@@ -134,7 +134,7 @@ void tti_info_gather(struct tti_info *info, bool again)
     gather_tuning(info, again);
 }
 
-/* Hashes, of which eight digits tell two apart. */
+/* Hashes; eight digits distinguish two. */
 void tti_info_site(const struct tti_info *info, char *text, size_t capacity)
 {
     const struct tti_site *s = &info->site;

@@ -35,7 +35,7 @@ struct tti_devices_info {
     bool available;
     char reason[256]; /* why not; "" when available */
     int count;
-    char names[TTI_INFO_DEVICES][128]; /* of the first ones; "" where the driver does not tell */
+    char names[TTI_INFO_DEVICES][128]; /* of the first ones; "" where the driver does not report it */
     int driver;                        /* its version in the vendor's counting; 0 = there is none */
 };
 
@@ -43,7 +43,7 @@ struct tti_devices_info {
 struct tti_system_info {
     char kernel[128];  /* release */
     char machine[128]; /* architecture */
-    char cpu[128];     /* model name, "unknown" if the kernel does not tell */
+    char cpu[128];     /* model name, "unknown" if the kernel does not report it */
     char cpus[256];    /* those of the affinity mask, as a list */
     int cpu_count;     /* of them */
     double cpu_quota;  /* CPUs' worth of time that the cgroup grants, 0 = no limit */

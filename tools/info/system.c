@@ -54,7 +54,7 @@ static void why_not(char *text, size_t capacity, const char *what)
     snprintf(text, capacity, "%s: %s", what, strerror(errno));
 }
 
-/* A memory file, mapped by its owner and sealed against everybody else's writing, as each rank's segment is. */
+/* A memory file, mapped by its owner and sealed against writes of other processes, as each rank's segment is. */
 static void try_memfd(char *why, size_t capacity)
 {
     why[0] = '\0';

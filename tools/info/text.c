@@ -82,8 +82,7 @@ static void print_backends(const struct tti_info *info)
            info->auto_processes ? info->auto_processes : "nothing",
            info->auto_threads ? info->auto_threads : "nothing");
     printf("  processes are of one host, whatever containers they are in, if boot, user, and network or directory are "
-           "the same; "
-           "--group tells\n");
+           "the same; --group shows it\n");
 }
 
 static void print_world(const struct tti_info *info)

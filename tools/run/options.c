@@ -91,9 +91,8 @@ static const char argp_doc[] =
     "N), "
     "124 after --timeout, 126 or 127 if PROGRAM cannot be started. Each rank finds TUTTI_RANK, TUTTI_WORLD_SIZE and "
     "torch's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in its environment.\n\n"
-    "SIGQUIT (Ctrl-\\) to the launcher prints which rank holds the others up, who waits for whom, and what each has "
-    "done "
-    "last; the job goes on. --timeout prints the same before it ends the job.\n\n"
+    "SIGQUIT (Ctrl-\\) to the launcher prints which rank delays the others, which rank waits for which, and the last "
+    "operations of each; the job goes on. --timeout prints the same before it ends the job.\n\n"
     "Examples:\n"
     "  tutti run ./train                            one rank per CPU\n"
     "  tutti run -n 4 --timeout 10m ./train --lr 0.1\n"
@@ -102,7 +101,8 @@ static const char argp_doc[] =
     "  tutti run -n 2 --dry-run ./train             show the ranks' environments\n"
     "  tutti run --nnodes 2 --node-rank 0 --master-addr node0 -n 4 ./train    on node0, and on the other one:\n"
     "  tutti run --nnodes 2 --node-rank 1 --master-addr node0 -n 4 ./train\n"
-    "With a secret in TUTTI_JOB_TOKEN, or in a file that TUTTI_JOB_TOKEN_FILE names, only those who know it can join.";
+    "With a secret in TUTTI_JOB_TOKEN, or in a file that TUTTI_JOB_TOKEN_FILE names, only launchers and ranks that "
+    "have it can join.";
 
 struct parser {
     struct tti_run_options *options;
@@ -131,7 +131,7 @@ static int64_t parse_seconds(struct argp_state *state, const char *option, const
 
 static void add_environment(struct argp_state *state, struct tti_run_options *options, const char *assignment)
 {
-    /* These say who a rank is; a wrong one makes ranks wait for each other for ever. */
+    /* These are the identity of a rank; with a wrong one ranks wait for each other without end. */
     static const char *const reserved[] = {
         "TUTTI_RANK", "TUTTI_WORLD_SIZE", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_WORLD_SIZE", "TUTTI_JOB",  "RANK",
         "WORLD_SIZE", "LOCAL_RANK",       "LOCAL_WORLD_SIZE", "TUTTI_NODE_RANK",        "TUTTI_NODES"};
@@ -142,7 +142,7 @@ static void add_environment(struct argp_state *state, struct tti_run_options *op
     }
     size_t length = (size_t)(equals - assignment);
     if (strncmp(assignment, TTI_TOKEN_VARIABLE, strlen(TTI_TOKEN_VARIABLE)) ==
-        0) { /* everybody on the host can read a command line */
+        0) { /* every user of the host can read a command line */
         argp_error(state,
                    "--env %.*s: a job's token does not belong on a command line, and the launcher must know it "
                    "too: set the variable for the launcher itself; its ranks inherit it",

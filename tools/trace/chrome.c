@@ -4,10 +4,10 @@
  * of a group and for its messages. Two spans of one track that overlap without one lying in the other are refused or drawn
  * wrongly, and messages do overlap: what finds a track busy goes to one beside it, of which there are as many as are needed.
  *
- * Readers hold times as floating numbers of microseconds, which cannot tell nanoseconds since 1970 apart; so times count from
+ * Readers hold times as floating numbers of microseconds, which cannot represent nanoseconds since 1970; so times count from
  * the first event, and otherData says when that was. Texts of a snapshot hold nothing that would need escaping.
  *
- * Cost: each operation looks at the tracks beside its own that are in use.
+ * Cost: each operation searches the tracks in use.
  */
 #include <inttypes.h>
 #include <stdlib.h>

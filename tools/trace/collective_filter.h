@@ -4,7 +4,7 @@
  * ended well, those are left out that some member has begun as well but has no entry of: it has been counted there, or its
  * entry has been written over. So are those whose sizes differ, which may be so in forms with counts.
  *
- * Cost: all operations of all ranks are sorted once; each question looks at the members of its group.
+ * Cost: all operations of all ranks are sorted once; each question reads the members of its group.
  */
 #ifndef TTI_TRACE_COLLECTIVE_FILTER_H
 #define TTI_TRACE_COLLECTIVE_FILTER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Finding records: in files, in the descriptors of a process, or in those of all processes of a job. A process keeps its
- * recorder open; /proc/PID/fd opens it once more for those who may look into the process, its own user. `tutti run` keeps those
+ * recorder open; /proc/PID/fd opens it once more for processes of the same user. `tutti run` keeps those
  * of its ranks open as well, so that of a job that runs even the dead are found.
  */
 #include <dirent.h>

@@ -22,7 +22,7 @@ void tti_found_sort(struct tti_found *found);
  * after sorting. Returns how many. */
 size_t tti_found_keep_latest(struct tti_found *found);
 
-/* Reads those of living processes once more, a moment later: what has moved does not hang. */
+/* Reads the records of living processes once more, a moment later: a rank that has advanced does not hang. */
 void tti_found_refresh(struct tti_found *found);
 
 void tti_found_free(struct tti_found *found);

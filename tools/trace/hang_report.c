@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hang report. One page: whoever reads it wants to know which rank to look at, so that comes first. */
+/* The hang report, one page. The rank that delays the others comes first. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 
 #include "trace/record.h"
 
-/* Whose lines cannot be told apart. */
+/* Operations with equal labels. */
 static bool is_alike(const struct tti_record *a, const struct tti_record *b)
 {
     return a->has_snapshot && b->has_snapshot && a->snapshot.rank == b->snapshot.rank &&

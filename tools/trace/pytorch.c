@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * PyTorch's flight recorder format, for its analyser (torch.distributed.flight_recorder): files <prefix><rank> of version 2.4
- * with entries, pg_config (ranks as a string) and pg_status. The analyser takes the first operation of a group on one rank and
- * looks on all members for the one with its number; who has none is told to be missing, and two neighbours of one number are a
- * bug to it. So that it finds who is to blame, and nobody else:
+ * with entries, pg_config (ranks as a string) and pg_status. The analyser takes the first operation of a group on one rank
+ * and searches all members for the entry with its number. It reports a member without one as missing, and two neighbours of
+ * one number as a bug. These rules make it name the rank that delays the others, and no other:
  *
  *   - A lane is a process group of its own, since lanes are numbered apart.
- *   - Messages between two ranks are one for each direction. Only those that have not ended are written: the two sides number
- *     theirs apart, and those that have ended were matched by Tutti. Not those from any rank: they belong to no pair.
- *   - Of collectives that have ended well some are left out: see collective_filter.c.
- *   - What has failed is said to be "started": the analyser knows nothing of failures, but looks at what has not completed.
+ *   - Messages between two ranks are one group for each direction. Only messages that have not ended are written: the two
+ *     sides number theirs apart, and Tutti has matched those that have ended. Receives from any rank belong to no pair.
+ *   - Some collectives that have ended are left out: see collective_filter.c.
+ *   - A failed operation is written as "started": the analyser has no failures, but checks what has not completed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ struct dump {
     size_t count;
     const struct tti_collective_filter *filter;
     FILE *out;
-    int32_t rank; /* whose file is being written */
+    int32_t rank; /* of the file that is being written */
     int64_t id;   /* of the next entry */
 };
 
@@ -70,7 +70,7 @@ static void count_of(FILE *out, const char *key, int64_t value)
     tti_pickle_number(out, value);
 }
 
-/* The world rank of a member; -1 if no record tells. */
+/* The world rank of a member; -1 if no record has it. */
 static int32_t world_rank(const struct dump *d, const struct tti_snapshot_group *g, int32_t member)
 {
     if (g->name[0] == 'w' || member == g->rank) {

@@ -21,7 +21,7 @@ struct tti_record {
     int fd; /* find.c's, of a living process's record; -1 = none */
 };
 
-#define TTI_RECORD_INTERVAL_MS 50 /* between two looks: what has moved meanwhile does not hang */
+#define TTI_RECORD_INTERVAL_MS 50 /* between two readings: a rank that has advanced meanwhile does not hang */
 
 void tti_record_free(struct tti_record *records, size_t count);
 
@@ -43,7 +43,7 @@ static inline int64_t tti_record_wall_ns(const struct tti_snapshot *s, int64_t m
                                                                                 : 0;
 }
 
-/* hang_report.c: who is to blame, who waits for whom, what each has done last. At most `most` ranks are described one by one. */
+/* hang_report.c: the rank that delays the others, which rank waits for which, and the last operations. At most `most` ranks are described one by one. */
 void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t count, size_t most);
 
 /* The formats of `tutti trace dump`. */

@@ -30,7 +30,8 @@ static const struct argp_option argp_options[] = {
     {"job", OPTION_JOB, "NAME", 0, "Those of all processes of a job on this host (TUTTI_JOB in a rank's environment)",
      1},
     {"format", OPTION_FORMAT, "text|json|chrome|pytorch", 0,
-     "text: who waits for whom, and the last operations (default); json: all that is recorded; chrome: a timeline for "
+     "text: which rank waits for which, and the last operations (default); json: all that is recorded; chrome: a "
+     "timeline for "
      "ui.perfetto.dev; pytorch: pickles for PyTorch's flight recorder, one for each rank",
      2},
     {"output", 'o', "FILE", 0, "Write to FILE (pytorch: to FILE0, FILE1, ... by rank) instead of standard output", 2},

@@ -79,7 +79,7 @@ static bool open_group(struct tti_bench *b, struct tti_beside *beside)
     return true;
 }
 
-/* Enters the library, if every rank has found it: nobody goes on alone into one that waits for all. */
+/* Enters the library, if every rank has found it: a rank alone would wait in it for the others. */
 static bool enter(struct tti_bench *b, struct tti_beside *beside, const struct tti_bench_peer *peer, char *why,
                   size_t capacity)
 {

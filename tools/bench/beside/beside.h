@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is measured beside Tutti: another library from a plug-in file (peer.h), or a second group of Tutti's in the same
+ * The peer that is measured in turn with Tutti: another library from a plug-in file (peer.h), or a second group in the same
  * job with settings of its own.
  */
 #ifndef TTI_BENCH_BESIDE_BESIDE_H
@@ -27,8 +27,8 @@ struct tti_beside {
     bool slow_barrier; /* it takes too long to be run before each call */
 };
 
-/* Opens who b->options->beside names, as b->beside. Collective. False on every rank if that fails on one, after
- * that one has said why. */
+/* Opens the peer that b->options->beside names, as b->beside. Collective. If that fails on one rank, the rank prints the
+ * reason, and the result is false on every rank. */
 bool tti_beside_open(struct tti_bench *b);
 /* Closes b->beside, if there is one. Collective. */
 void tti_beside_close(struct tti_bench *b);
@@ -38,7 +38,7 @@ bool tti_beside_prepare(struct tti_bench *b);
 void tti_beside_release(struct tti_bench *b);
 /* Whether it has a native call for b->collective with so many elements. The same on every rank. */
 bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in_place);
-/* On failure call->error, or error, tells. */
+/* On failure call->error, or error, has the details. */
 tutti_status tti_beside_call(const struct tti_beside *beside, struct tti_bench_tensors *t, int64_t count, bool in_place,
                              const tutti_call *call);
 tutti_status tti_beside_barrier(const struct tti_beside *beside, tutti_error *error);

@@ -83,7 +83,7 @@ static int cpus_of(const json_t *document, int otherwise)
     return (int)number_or(json_object_get(json_object_get(document, "config"), "cpus"), otherwise);
 }
 
-/* What tells one cell from another. */
+/* The key of a cell. */
 static bool read_key(const struct tti_comparison *c, const json_t *row, const char *placement, enum tti_compare_hop hop,
                      struct tti_compare_cell *key)
 {

@@ -11,7 +11,7 @@ void tti_bench_close_memory(struct tti_bench *b, bool heap);
 /* Where to write what memory of b->left or b->right shall hold, and, when that is written, the end of it. */
 void *tti_bench_write_begin(const struct tti_bench *b, void *memory);
 tutti_status tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes);
-/* Where to read what it holds, until the next call of these; NULL on failure, and b->error tells. */
+/* Where to read what it holds, until the next call of these; NULL on failure, and b->error has the details. */
 const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes);
 
 #endif

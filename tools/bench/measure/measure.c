@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks what has come. Small
- * calls are timed 20 at once, each with buffers and data of its own.
+ * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks the outputs. Small calls
+ * are timed 20 at once, each with buffers and data of its own.
  *
- * The asynchronous form is compared with the synchronous one, so both are measured in turn: what disturbs the machine
- * for a while disturbs both. How long its start takes is seen in iterations of a third kind, where the clock is read
- * around one call: readings in every call would be a good part of the time of small ones.
+ * The asynchronous form is compared with the synchronous one, so both are measured in turn: a disturbance of the machine
+ * meets both. The time of its start is taken in iterations of a third kind, where the clock is read around one call:
+ * readings around every call would be a large part of the time of small ones.
  *
- * Who is measured beside Tutti (beside.h) takes turns with it in the same way; who is first changes from iteration to
- * iteration. Before it meets the others, each rank runs a barrier of the library whose turn it is, so that each finds its
- * code and its lines as it would after a call of its own.
+ * A peer (beside.h) alternates with Tutti in the same way, and the order changes from iteration to iteration. Before the
+ * common start each rank runs a barrier of the library that comes next, so that its code and lines are as warm as after a
+ * call of its own.
  */
 #include "bench/measure/measure.h"
 
@@ -38,7 +38,7 @@
 
 /* One of those that are measured in turn. */
 struct side {
-    struct tti_bench *b; /* Tutti's, or that of who is beside it */
+    struct tti_bench *b; /* Tutti's, or the peer's */
     int batch;
     int64_t wrong;
     struct tti_bench_tensors tensors[TTI_BENCH_BATCH];
@@ -174,7 +174,7 @@ static tutti_status check(const struct row *row, struct side *side, int iteratio
     return status;
 }
 
-/* A small call of the library whose turn it is, and how long it took. */
+/* A barrier of the library that comes next, and how long it took. */
 static tutti_status warm(struct row *row, enum tti_bench_form form)
 {
     struct tti_bench *b = row->b;
@@ -252,7 +252,7 @@ static tutti_status iterate_forms(struct row *row, int iteration, int64_t trial[
     return status;
 }
 
-/* What the warming up has shown about who is beside Tutti: a slow one gets fewer calls, and no row takes minutes. */
+/* After the warm-up: a slow peer gets fewer calls, so that no row takes minutes. */
 static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS], int64_t elapsed_ns, int *wanted)
 {
     struct tti_bench *b = row->b;

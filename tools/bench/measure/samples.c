@@ -5,7 +5,7 @@
  *
  * On one host all ranks read the same clock, so they agree on a moment and start together, awake. A barrier alone will
  * not do: a rank that slept in it comes out tens of microseconds after the others, and the part of a broadcast or
- * scatter that they have done by then is in nobody's time. Elsewhere there are two barriers, because out of the second
+ * scatter that they have done by then is in no rank's time. Elsewhere there are two barriers, because out of the second
  * one most ranks come awake, and each rank's time begins when it has left it.
  */
 #include "bench/measure/samples.h"

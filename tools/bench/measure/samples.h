@@ -12,7 +12,7 @@ struct tti_bench_times {
     double max_us;
 };
 
-/* Combines int64 numbers of all ranks, in place. On failure b->error tells, here and below. */
+/* Combines int64 numbers of all ranks, in place. On failure b->error has the details, here and below. */
 tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
 /* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
 tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A computation that takes as long as it is told to: multiply-adds over an array that stays in the first-level cache,
- * so that it needs a CPU and nothing else, and the memory traffic of the communication does not slow it down. Real
- * work, not a loop that watches the clock: a thread that loses its CPU has to make up for it.
+ * A computation of a given length: multiply-adds over an array that stays in the first-level cache. It needs a CPU and
+ * nothing else, so the memory traffic of the communication does not slow it down. It is real work, not a loop that reads the
+ * clock: a thread that loses its CPU has to make up for it.
  */
 #include "bench/overlap/compute.h"
 
@@ -13,7 +13,7 @@
 
 #define TRIALS   8 /* the fastest counts: whatever disturbs one makes it slower */
 #define TRIAL_NS INT64_C(20000000)
-#define CHUNK    64 /* passes between two looks at the clock */
+#define CHUNK    64 /* passes between two readings of the clock */
 
 static void compute(struct tti_compute *c, int64_t passes)
 {
@@ -24,7 +24,7 @@ static void compute(struct tti_compute *c, int64_t passes)
     }
 }
 
-/* What this thread has had of a CPU: who else has one meanwhile does not count. */
+/* The CPU time of this thread; that of other threads does not count. */
 static int64_t cpu_time_ns(void)
 {
     struct timespec t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `tutti bench overlap` tells programs. */
+/* The JSON of `tutti bench overlap`. */
 #include "bench/overlap/json.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `tutti bench overlap` tells people. */
+/* The table of `tutti bench overlap`. */
 #include "bench/overlap/report.h"
 
 #include <inttypes.h>

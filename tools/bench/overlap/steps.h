@@ -46,7 +46,7 @@ extern const char *const tti_overlap_names[TTI_OVERLAP_FORMS];
 int64_t tti_overlap_bytes(int pieces);
 /* Cuts the gradients out of b->right and makes the bucketer. */
 tutti_status tti_overlap_prepare(struct tti_overlap *o);
-/* Runs one step in this form. On failure o->b->error tells. */
+/* Runs one step in this form. On failure o->b->error has the details. */
 tutti_status tti_overlap_step(struct tti_overlap *o, enum tti_overlap_form form);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gloo over TCP, on the loopback interface unless another one is named, as a peer of `tutti bench`. The ranks tell one another
+ * Gloo over TCP, on the loopback interface unless another one is named, as a peer of `tutti bench`. The ranks exchange
  * their addresses through Tutti, so it runs in any job. No exception crosses to the caller.
  *
  * Settings, with commas between them: `ring` (the default) or `bcube`, for all_reduce; `interface=NAME`, for ranks on several
@@ -65,7 +65,7 @@ class Mesh : public gloo::Context
             std::memcpy(mine.data() + static_cast<size_t>(peer) * room, bytes.data(), bytes.size());
         }
         if (job->all_gather(job, mine.data(), all.data(), mine.size()) != 0) {
-            throw std::runtime_error("the job failed while addresses were told");
+            throw std::runtime_error("the job failed while addresses were exchanged");
         }
         for (int peer = 0; peer < size; peer++) {
             if (peer == rank) {
@@ -371,7 +371,7 @@ void close_peer(void *session)
     try {
         delete static_cast<Session *>(session);
     } catch (...) {
-        /* there is nobody left to tell */
+        /* the other ranks have ended */
     }
 }
 

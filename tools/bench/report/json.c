@@ -93,7 +93,7 @@ json_t *tti_bench_json_times(const struct tti_bench_times *times)
                      times->max_us);
 }
 
-/* What was called: the same for everybody who is measured in the row. */
+/* The call: the same for Tutti and the peer in the row. */
 static json_t *call(const struct tti_bench *b, const struct tti_bench_result *r, const char *contender)
 {
     return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:i}", "contender", contender,

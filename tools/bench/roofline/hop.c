@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The hop: ranks 0 and 1 store into a line of their own and wait for the other's, again and again, as the smallest
- * all_reduce of two ranks would. What one such exchange takes tells where the two run: virtual CPUs may be threads of one
+ * all_reduce of two ranks would. The time of one exchange shows where the two run: virtual CPUs may be threads of one
  * core in one minute and lie far apart in the next, and times of both states must not be compared.
  */
 #include "bench/roofline/hop.h"
@@ -19,8 +19,8 @@
 #define EXCHANGES 32                  /* in a trial */
 #define BUDGET_NS INT64_C(1000000)    /* for all of them: ranks that share a CPU take microseconds for each */
 #define PATIENCE  INT64_C(2000000000) /* ns; then the other rank is thought to be gone */
-#define YIELD     256                 /* looks at the other's line between two yields: it may need this CPU ... */
-#define ASK_CLOCK 4096                /* ... and between two at the clock */
+#define YIELD     256                 /* readings of the other's line between two yields: it may need this CPU ... */
+#define ASK_CLOCK 4096                /* ... and between two readings of the clock */
 
 struct tti_hop_page {
     struct {

@@ -38,7 +38,7 @@ static unsigned char *open_file(int64_t process, int64_t descriptor)
     return memory;
 }
 
-/* Threads: rank 0 tells the address. */
+/* Threads: rank 0 sends the address. */
 static tutti_status open_threads(struct tti_bench *b, struct tti_roofline_page *page)
 {
     unsigned char *memory = b->rank == 0 ? aligned_alloc(BYTES, BYTES) : NULL;
@@ -51,7 +51,7 @@ static tutti_status open_threads(struct tti_bench *b, struct tti_roofline_page *
     return status;
 }
 
-/* Processes: rank 0 tells how its memory file can be opened, and keeps it open until all have. */
+/* Processes: rank 0 sends the path of its memory file, and keeps it open until all have opened it. */
 static tutti_status open_processes(struct tti_bench *b, struct tti_roofline_page *page)
 {
     int file = -1;

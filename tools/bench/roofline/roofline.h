@@ -25,13 +25,13 @@ struct tti_roofline {
     int count;
 };
 
-/* Makes b->roofline. On failure b->error tells. */
+/* Makes b->roofline. On failure b->error has the details. */
 tutti_status tti_roofline_open(struct tti_bench *b);
 void tti_roofline_close(struct tti_bench *b);
 tutti_status tti_roofline_hop(struct tti_bench *b, double *ns);
 /* The time that no run of b->collective at this size can beat, by the bytes it has to move; 0 = it moves none. */
 tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
-/* Lifts the bound of a result to the hop where every rank has to hear from another one. */
+/* Lifts the bound of a result to the hop where every rank needs data of another one. */
 void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result *result);
 /* "near", "far", "same" (they share a CPU), "both" (it changed between near and the rest meanwhile), or "-". */
 const char *tti_roofline_hop_class(const double hop_ns[2]);

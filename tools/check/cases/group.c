@@ -94,7 +94,7 @@ static void alone(struct tti_check *c)
     create_and_use(c, &self, 1, 200 + (uint64_t)c->rank);
 }
 
-/* A world of the caller's own: it meets nobody, though the job has a store. */
+/* A world of one rank: it uses no store, though the job has one. */
 static void private_world(struct tti_check *c)
 {
     tutti_group *group = NULL;

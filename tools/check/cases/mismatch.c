@@ -127,7 +127,7 @@ static tutti_status all_to_all_other_dtype(struct tti_check *c, const struct roo
         c, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_TO_ALL, .input = &input, .output = &output});
 }
 
-/* The deviating rank believes that everybody contributes one row more. */
+/* The deviating rank expects one row more from every rank. */
 static tutti_status all_gather_v_other_counts(struct tti_check *c, const struct room *room, bool odd)
 {
     int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
@@ -145,7 +145,7 @@ static tutti_status all_gather_v_other_counts(struct tti_check *c, const struct 
     return status;
 }
 
-/* The deviating rank sends one row more to everybody than they expect. */
+/* The deviating rank sends one row more to every rank than they expect. */
 static tutti_status all_to_all_v_other_counts(struct tti_check *c, const struct room *room, bool odd)
 {
     int64_t *sent = tti_check_memory((size_t)c->size * sizeof(int64_t));
@@ -313,7 +313,7 @@ SHAPED(reduce, .kind = TTI_CHECK_REDUCE)
 SHAPED(gather, .kind = TTI_CHECK_GATHER, .joins = true)
 SHAPED(scatter, .kind = TTI_CHECK_SCATTER, .cuts = true)
 
-/* Every rank believes that it is the root: nobody waits in a broadcast, everybody in a reduce. */
+/* Every rank names itself as the root: no rank waits in a broadcast, all wait in a reduce. */
 static tutti_status broadcast_all_roots(struct tti_check *c, const struct room *room, bool odd)
 {
     (void)odd;
@@ -486,7 +486,7 @@ static void chapter(struct tti_check *c, const struct room *room, const char *si
     }
 }
 
-/* Most of a room is never touched, and with many ranks it is tens of megabytes: fresh pages, which nobody has to clear. */
+/* Most of a room is never touched, and with many ranks it is tens of megabytes: fresh pages, which need no clearing. */
 static unsigned char *fresh_pages(size_t bytes)
 {
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

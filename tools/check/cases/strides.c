@@ -3,7 +3,7 @@
  * Inputs whose indices share elements, inputs that run backwards, and outputs that are refused for overlapping themselves.
  *
  * What an operation gives for such an input is what it gives for a compact copy, so each operation runs twice and the
- * results are compared bit by bit; that the compact one is right, other chapters say. Elements are integers, whose
+ * results are compared bit by bit; other chapters check the compact one. Elements are integers, whose
  * reduction has one result on every backend. Outputs run backwards and have gaps.
  */
 #include <stdio.h>
@@ -89,7 +89,7 @@ static tutti_status pass_on(struct tti_check *c, const struct subject *s, const 
     if (s->kind == TTI_CHECK_SENDRECV || c->size == 1) {
         return tti_check_sendrecv(c, input, next, output, previous, 5, NULL);
     }
-    if (s->kind == TTI_CHECK_SEND) { /* even ranks first, so that nobody needs buffers */
+    if (s->kind == TTI_CHECK_SEND) { /* even ranks first, so that no rank needs buffers */
         const bool first = c->rank % 2 == 0;
         tutti_status status = first ? tti_check_send(c, input, next, 5) : TUTTI_OK;
         if (status == TUTTI_OK) {

@@ -95,7 +95,7 @@ void tti_check_parts_gaps(struct tti_check *c, struct tti_check_tensor *x, const
     }
     unsigned char *owned = calloc((size_t)parts->rows + 1, 1);
     if (!owned) {
-        tti_check_fail(c, "no memory to look at the gaps");
+        tti_check_fail(c, "no memory to check the gaps");
         return;
     }
     for (int r = 0; r < parts->n; r++) {

@@ -47,7 +47,7 @@ void tti_check_tensor_unchanged(struct tti_check *c, struct tti_check_tensor *x,
 /* The result: checks the guards and gaps, and returns the elements in row-major order (valid until free). */
 const unsigned char *tti_check_tensor_result(struct tti_check *c, struct tti_check_tensor *x);
 
-/* Elements that nobody may have written. */
+/* Elements that must be unwritten. */
 void tti_check_tensor_untouched(struct tti_check *c, struct tti_check_tensor *x, size_t at, size_t count);
 
 #endif

@@ -146,7 +146,7 @@ static const int64_t *copy_list(int64_t *room, const int64_t *list, size_t n)
     return list ? memcpy(room, list, n * sizeof(*list)) : NULL;
 }
 
-/* On the heap, where a sanitizer sees who comes back for it. */
+/* On the heap, where a sanitizer finds later accesses. */
 struct temporary {
     struct temporary_tensor input;
     struct temporary_tensor output;

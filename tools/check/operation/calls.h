@@ -29,7 +29,7 @@ enum tti_check_kind {
     TTI_CHECK_RECV,
     TTI_CHECK_RECV_ALLOC,
     TTI_CHECK_SENDRECV,
-    TTI_CHECK_PROBE, /* the one that waits */
+    TTI_CHECK_PROBE, /* waits for a message */
     TTI_CHECK_BATCH_END
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ways in which an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and
- * on nothing else: who polls a descriptor neither tests nor waits before it is readable, who has a callback sleeps until
+ * The ways in which an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and on
+ * nothing else: the way with a descriptor neither tests nor waits before it is readable, the way with a callback sleeps until
  * it is called. A work that keeps such a promise late or never is waited for all the same, since its buffers are in use.
  */
 #include "check/operation/completion.h"
@@ -131,7 +131,7 @@ static void check_ended(struct tti_check *c, struct tti_check_pending *f, tutti_
     if (f->options.callback) {
         pthread_mutex_lock(&f->mutex);
         tti_check_expect_i64(c, "calls of the callback", f->called, 1);
-        tti_check_expect_i64(c, "status that the callback was told", f->reported, status);
+        tti_check_expect_i64(c, "status of the callback", f->reported, status);
         pthread_mutex_unlock(&f->mutex);
     }
 }

@@ -19,11 +19,11 @@ struct tti_check_pending {
     tutti_status reported;
 };
 
-/* The struct must not be moved until it has landed. Details go to c->error. */
+/* The struct must not be moved until the operation has ended. Details go to c->error. */
 void tti_check_pending_init(struct tti_check *c, struct tti_check_pending *f, enum tti_check_completion way);
 void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, const struct tti_check_operation *o);
 
-/* Waits in the flight's way and looks at what every ended work has to show; the handle lives on. */
+/* Waits in the way of `f` and checks the promises of every ended work; the handle stays valid. */
 tutti_status tti_check_pending_wait(struct tti_check *c, struct tti_check_pending *f);
 /* Sleeps until the callback has been called, and returns how often. */
 int tti_check_pending_callbacks(struct tti_check *c, struct tti_check_pending *f);
@@ -42,7 +42,7 @@ tutti_status tti_check_do(struct tti_check *c, const struct tti_check_operation 
 /* By chance: the way of this rank for operation `number` of the case, and a synchronous one in `synchronous` of 8. */
 enum tti_check_completion tti_check_random_completion(const struct tti_check *c, uint64_t number, unsigned synchronous);
 
-/* What a failure is told with: "" or " (asynchronous, by eventfd)". */
+/* The suffix of a failure: "" or " (asynchronous, by its descriptor)". */
 const char *tti_check_completion_name(const struct tti_check *c);
 
 #endif

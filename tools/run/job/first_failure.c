@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which rank failed first? When one rank dies, the others notice within microseconds and exit with errors of their own,
- * while the kernel may take hundreds of milliseconds to tear down the memory of the dead one (or seconds to write its
- * core dump) before its parent hears of it. The first death that the launcher hears of is therefore often a victim.
+ * Which rank failed first? When one rank dies, the others notice within microseconds and exit with errors of their own. The
+ * kernel may take hundreds of milliseconds to free the memory of the dead one, or seconds to write its core dump, before its
+ * parent is notified. So the first death that reaches the launcher is often a consequence.
  *
- * So at the first failure everyone who has failed, or is on the way out according to /proc, becomes a suspect; the
- * verdict waits for the suspects only. Among them, one that was killed by a signal that programs do not send themselves
- * is the culprit, else the one that ended first.
+ * At the first failure, each rank that has failed or is ending according to /proc becomes a suspect. The launcher decides
+ * when all suspects have ended. A suspect that was killed by a signal that programs do not send themselves is the cause;
+ * without one, the suspect that ended first.
  */
 #include "run/job/first_failure.h"
 
@@ -27,7 +27,7 @@ static bool has_failed(const struct tti_rank *rank)
     return !rank->running && !(WIFEXITED(rank->status) && WEXITSTATUS(rank->status) == 0);
 }
 
-/* SIGABRT and SIGPIPE are what a program makes of an error that somebody else may have caused. */
+/* A program ends itself by SIGABRT or SIGPIPE after an error, which another process may have caused. */
 bool tti_status_is_crash(int status)
 {
     return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGPIPE;

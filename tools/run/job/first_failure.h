@@ -8,10 +8,10 @@
 /* Notes that a rank has ended. */
 void tti_job_record_end(struct tti_job *job, int rank, int status);
 
-/* Called when the first failure was seen, before anything is done about it: who could be its cause? */
+/* Notes which ranks may be the cause. Called at the first failure, before the job is ended. */
 void tti_job_find_suspects(struct tti_job *job);
 
-/* Names the culprit as soon as all suspects have ended; with several nodes only notes it. */
+/* Names the rank that failed first as soon as all suspects have ended; with several nodes only notes it. */
 void tti_job_find_first_failed(struct tti_job *job);
 
 /* Whether a failure was seen and all suspects have ended. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the launcher tells of the ranks' operations: see report.c. */
+/* What the launcher reports of the ranks' operations. */
 #ifndef TTI_RUN_JOB_FLIGHT_REPORT_H
 #define TTI_RUN_JOB_FLIGHT_REPORT_H
 

@@ -12,7 +12,7 @@
 #include "run/identity.h"
 #include "run/options.h"
 
-/* How the launcher hears of signals: all it handles are blocked and read from a descriptor. */
+/* Signals: those that the launcher handles are blocked, and read from a descriptor. */
 struct tti_signals {
     int fd;
     sigset_t original_mask;

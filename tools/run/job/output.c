@@ -7,7 +7,7 @@
  * line is kept, as a terminal would show it.
  *
  * Writing is done in pieces of at most PIPE_BUF after poll has promised room, which never blocks although the
- * terminal's own mode is left alone (it is shared with the shell). When the reader of our output is gone, the ranks'
+ * terminal's own mode is left alone (it is shared with the shell). When the reader of our output has ended, the ranks'
  * pipes are closed too, so that they learn it as they would without a launcher.
  */
 #include "run/job/output.h"
@@ -42,7 +42,7 @@ struct stream {
 struct sink {
     int fd;
     bool tty;
-    bool gone; /* nobody reads any more */
+    bool gone; /* no process reads any more */
     char *queue;
     size_t start;
     size_t end;
@@ -124,7 +124,7 @@ static void show_bytes(const struct tti_output *output, struct stream *stream, c
     }
 }
 
-/* Makes room for somebody else's line: returns the stream whose unfinished line must be drawn again afterwards. */
+/* Makes room for the line of another stream: returns the stream whose unfinished line must be drawn again afterwards. */
 static struct stream *interrupt_open(struct sink *sink, const struct stream *writer)
 {
     struct stream *open = sink->open;
@@ -457,7 +457,7 @@ void tti_output_handle(struct tti_output *output, const struct pollfd *entries)
 
 static bool is_partial(const struct stream *stream)
 {
-    /* Into a file unfinished lines go only when complete: nobody waits for a prompt there. */
+    /* A file gets complete lines only: no reader waits for a prompt there. */
     const struct sink *sink = stream->sink;
     return stream->info.show && stream->info.progress && sink->tty && stream->length > stream->shown &&
            (!sink->open || sink->open == stream);

@@ -4,7 +4,7 @@
 
 #include "run/job/job.h"
 
-/* Starts all ranks. False: nothing runs or some do, job->launcher_code is set, and the reason has been told. */
+/* Starts all ranks. False: nothing runs or some do, job->launcher_code is set, and the reason has been printed. */
 bool tti_job_start(struct tti_job *job, const char *path);
 
 #endif

@@ -212,7 +212,7 @@ static void handle_signals(struct tti_job *job)
         case SIGCONT:
             signal_group(job, SIGCONT);
             break;
-        case SIGQUIT: /* Ctrl-\, or kill -QUIT: what is everybody doing? The job goes on */
+        case SIGQUIT: /* Ctrl-\, or kill -QUIT: print what the ranks are doing; the job goes on */
             tti_report_hang(job);
             break;
         default:
@@ -283,7 +283,7 @@ static void close_terminal(struct tti_job *job)
     }
 }
 
-/* The terminal to rank 0. Reading is left to whoever is in the foreground: a background launcher would be stopped. */
+/* The terminal to rank 0. A launcher in the background does not read: it would be stopped. */
 static size_t poll_terminal(const struct tti_job *job, struct pollfd *entry)
 {
     if (job->terminal_pipe < 0) {

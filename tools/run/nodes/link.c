@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mail between two launchers. A letter is a key of the store: mail/FROM-TO/NUMBER, written once by one side, waited for
- * and removed by the other. Each link has two threads that do nothing but that, so that the launcher's own loop never
- * waits for the network: the reader puts what comes into the mailbox, the writer sends what is queued, and a sign of
- * life when nothing is. So silence means that the other launcher, its host or the link has gone.
+ * Messages between two launchers. A message is a key of the store: message/FROM-TO/NUMBER. One side writes it once, the
+ * other side waits for it and removes it. Each link has two threads, so the loop of the launcher never waits for the network.
+ * The reader puts what arrives into the queue. The writer sends what is queued, and a heartbeat when nothing is. So silence
+ * means that the other launcher, its host or the link is lost.
  *
- * Node 0 serves the store, so it reaches it whatever happens, and only the other side's silence tells. The others wait
- * half of the time for the letter and half for the store's answer that there is none.
+ * Node 0 serves the store and always reaches it, so it waits the whole time-out for a message. The others wait half of the
+ * time-out for the message and half for the store's answer that there is none.
  */
 #include "run/nodes/link.h"
 
@@ -20,8 +20,8 @@
 #include "base/clock.h"
 #include "run/nodes/rendezvous.h"
 
-#define HEARTBEATS      4    /* in the time after which silence is death */
-#define MAX_INTERVAL_MS 1000 /* between two signs of life */
+#define HEARTBEATS      4    /* in the time-out of the link */
+#define MAX_INTERVAL_MS 1000 /* between two heartbeats */
 #define KEY_BYTES       64
 
 struct tti_queued_message {
@@ -45,7 +45,7 @@ struct tti_link {
     bool dead; /* LOST has been delivered */
 };
 
-/* ---- the mailbox --------------------------------------------------------------------------------------------------- */
+/* ---- the queue ----------------------------------------------------------------------------------------------------- */
 
 bool tti_message_queue_open(struct tti_message_queue *queue)
 {
@@ -67,7 +67,7 @@ static struct tti_queued_message *new_entry(int kind, int from, const struct tti
     return entry;
 }
 
-/* A letter that there is no memory for is lost like the memory: the job ends by silence. */
+/* Without memory the message is dropped, and the job ends by the time-out of the link. */
 static void queue_push(struct tti_message_queue *queue, struct tti_queued_message *entry)
 {
     if (!entry) {
@@ -115,15 +115,15 @@ void tti_message_queue_close(struct tti_message_queue *queue)
 
 /* ---- the threads --------------------------------------------------------------------------------------------------- */
 
-/* Says once that nothing will come from the other side any more. */
+/* Reports once that nothing can arrive from the other side any more. */
 static void give_up(struct tti_link *link, tutti_status status, const char *message)
 {
     struct tti_node_report report = {.outcome = TTI_OUTCOME_NODE_LOST, .node = link->peer, .rank = -1};
     if (status == TUTTI_PEER_LEFT) {
-        snprintf(report.text, sizeof(report.text), "its launcher has gone");
+        snprintf(report.text, sizeof(report.text), "its launcher has ended");
     } else if (status == TUTTI_TIMEOUT) {
         snprintf(report.text, sizeof(report.text),
-                 "nothing was heard of it for %.1f s (--node-timeout): its host, its link or its launcher has gone",
+                 "no message of it has arrived for %.1f s (--node-timeout): its host, its link or its launcher is lost",
                  (double)link->heartbeat_timeout_ms / 1000);
     } else {
         snprintf(report.text, sizeof(report.text), "%.199s", message);
@@ -146,8 +146,7 @@ static bool is_dead(struct tti_link *link)
     return dead;
 }
 
-/* Whether this is for the other side to say: node 0 leads, the others answer. That a node is lost is said by the link
- * alone. */
+/* Whether the other side may send this kind: node 0 leads, the others answer. Only the link itself makes LOST. */
 static bool is_expected(const struct tti_link *link, int32_t kind)
 {
     switch (kind) {
@@ -175,11 +174,11 @@ static void *receive_thread_main(void *argument)
         char key[KEY_BYTES];
         size_t length = 0;
         tutti_error error;
-        snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->peer, link->own, number);
+        snprintf(key, sizeof(key), "message/%d-%d/%lu", link->peer, link->own, number);
         const tutti_status status =
             tti_store_get(link->store, key, &message, sizeof(message), &length, timeout_ms, &error);
         if (status != TUTTI_OK || length != sizeof(message) || !is_expected(link, message.kind)) {
-            give_up(link, status, status == TUTTI_OK ? "it sends what no launcher sends" : error.message);
+            give_up(link, status, status == TUTTI_OK ? "it sends messages that no launcher sends" : error.message);
             break;
         }
         tti_store_remove(link->store, key, NULL); /* if that fails, so does the next get */
@@ -195,7 +194,7 @@ static void *receive_thread_main(void *argument)
     return NULL;
 }
 
-/* The next letter, or a sign of life; NULL when the link is closed or dead. */
+/* The next message, or a heartbeat; NULL when the link is closed or dead. */
 static struct tti_queued_message *next_entry(struct tti_link *link, int64_t heartbeat_ms)
 {
     struct tti_queued_message *entry = NULL;
@@ -215,13 +214,13 @@ static struct tti_queued_message *next_entry(struct tti_link *link, int64_t hear
     return ends ? NULL : entry ? entry : new_entry(TTI_NODE_HEARTBEAT, link->own, NULL);
 }
 
-/* Delivers one letter, again and again while the store is silent. False: it cannot be done, and that has been told. */
+/* Delivers one message; tries again while the store does not answer. False: the link is lost and has reported that. */
 static bool deliver(struct tti_link *link, unsigned long number, const struct tti_node_message *message)
 {
     char key[KEY_BYTES];
     tutti_error error;
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), link->heartbeat_timeout_ms);
-    snprintf(key, sizeof(key), "mail/%d-%d/%lu", link->own, link->peer, number);
+    snprintf(key, sizeof(key), "message/%d-%d/%lu", link->own, link->peer, number);
     for (;;) {
         const tutti_status status = tti_store_set(link->store, key, message, sizeof(*message), &error);
         if (status == TUTTI_OK || status == TUTTI_BUSY) { /* BUSY: it has arrived, only the answer has not */
@@ -269,7 +268,7 @@ struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue
         return link;
     }
     if (reads) {
-        give_up(link, TUTTI_NO_RESOURCE, "no thread for its mail");
+        give_up(link, TUTTI_NO_RESOURCE, "no thread for its messages");
         pthread_join(link->reader, NULL);
     }
     pthread_cond_destroy(&link->changed);

@@ -15,8 +15,8 @@ enum tti_node_outcome {
     TTI_OUTCOME_OK,          /* nothing bad is known */
     TTI_OUTCOME_RANK_FAILED, /* a rank has failed */
     TTI_OUTCOME_TIMEOUT,     /* --timeout */
-    TTI_OUTCOME_LAUNCHER,    /* the launcher has ended them, and has said why */
-    TTI_OUTCOME_NODE_LOST,   /* nothing is heard of the node any more */
+    TTI_OUTCOME_LAUNCHER,    /* the launcher has ended them and has printed the reason */
+    TTI_OUTCOME_NODE_LOST,   /* no message of the node arrives any more */
 };
 
 struct tti_node_report {
@@ -26,18 +26,18 @@ struct tti_node_report {
     int32_t status; /* of a rank: as waitpid gives it; else the exit code */
     int32_t pid;
     int32_t milliseconds;
-    char text[200]; /* LOST: what is known about it; RANK: what it has done last */
+    char text[200]; /* NODE_LOST: the cause; RANK_FAILED: the last operation */
 };
 
 enum tti_node_message_kind {
-    TTI_NODE_HEARTBEAT = 1, /* nothing but a sign of life */
-    TTI_NODE_FAILED, /* to node 0: something has gone wrong here, an answer will follow. `fate` says TIMEOUT if it is that */
-    TTI_NODE_STOP,     /* from node 0: end your ranks and answer. `fate` likewise */
-    TTI_NODE_REPORT,   /* to node 0: what went wrong here, if anything */
-    TTI_NODE_DONE,     /* to node 0: all ranks have ended well */
-    TTI_NODE_DECISION, /* from node 0: how the job has ended; the last mail */
-    TTI_NODE_ACK,      /* to node 0: the verdict has come; the last mail */
-    TTI_NODE_LOST,     /* made by the link itself; the last mail */
+    TTI_NODE_HEARTBEAT = 1, /* no content */
+    TTI_NODE_FAILED,        /* to node 0: a failure here, a report follows. The outcome is TIMEOUT after a --timeout */
+    TTI_NODE_STOP,          /* from node 0: end your ranks and report. The outcome likewise */
+    TTI_NODE_REPORT,        /* to node 0: the outcome here */
+    TTI_NODE_DONE,          /* to node 0: all ranks have ended well */
+    TTI_NODE_DECISION,      /* from node 0: how the job has ended; its last message */
+    TTI_NODE_ACK,           /* to node 0: the decision has arrived; the last message */
+    TTI_NODE_LOST,          /* made by the link itself; the last message */
 };
 
 struct tti_node_message {
@@ -46,7 +46,7 @@ struct tti_node_message {
     struct tti_node_report report;
 };
 
-/* Where the mail of all links arrives. Readable through `fd` while there is some. */
+/* The messages of all links. `fd` is readable while there are some. */
 struct tti_message_queue {
     pthread_mutex_t lock;
     struct tti_queued_message *first;
@@ -60,13 +60,13 @@ void tti_message_queue_close(struct tti_message_queue *queue);
 
 struct tti_link;
 
-/* Mail between node `own` and node `peer`, one of which is 0. Either hears of the other at least every `heartbeat_timeout_ms`, or
- * gets a LOST mail. NULL without memory or threads. */
+/* Messages between node `own` and node `peer`, one of which is 0. If none arrives for `heartbeat_timeout_ms`, the link
+ * delivers LOST. NULL without memory or threads. */
 struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue *queue, int own, int peer,
                                int64_t heartbeat_timeout_ms);
 /* Never blocks. */
 void tti_link_send(struct tti_link *link, enum tti_node_message_kind kind, const struct tti_node_report *report);
-/* Sends what is left, and waits for the last mail of the other side. */
+/* Sends what is queued, and waits for the last message of the other side. */
 void tti_link_close(struct tti_link *link);
 
 #endif

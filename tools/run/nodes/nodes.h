@@ -15,7 +15,7 @@
 
 #include "store/store.h"
 
-/* What one launcher says of itself. */
+/* The info of one launcher. */
 struct tti_node_info {
     uint32_t magic;
     uint32_t protocol;

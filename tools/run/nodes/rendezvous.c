@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The launchers of a job find one another. The one of node 0 serves a store at --master-addr and --master-port, the
- * others try to reach it until --join-timeout has passed. Each leaves a card there and reads everybody's; a node's ranks
- * are numbered after those of the nodes before it, so every node may have another number of ranks. All judge the same
- * cards by the same rules, so all of them give up for the same reason. Cost: nodes^2 small requests. If the job has a token
- * (TUTTI_JOB_TOKEN), the store lets in only who knows it, launchers and ranks alike, and their mail goes the same way.
+ * The rendezvous of the launchers. Node 0 serves a store at --master-addr and --master-port. The others connect to it until
+ * --join-timeout has passed. Each launcher writes its info there and reads the infos of all nodes. The ranks of a node are
+ * numbered after those of the nodes before it, so each node may have another number of ranks. All launchers judge the same
+ * infos by the same rules, so all of them give up for the same reason. Cost: nodes^2 small requests. If the job has a token
+ * (TUTTI_JOB_TOKEN), the store refuses each launcher and rank that does not prove it.
  *
- * Nothing runs yet, so whatever signal comes may simply end the launcher.
+ * No rank runs yet, so any signal may end the launcher at once.
  */
 #include "run/nodes/rendezvous.h"
 
@@ -27,10 +27,10 @@
 
 #define NODE_INFO_MAGIC 0x74757275u
 #define PROTOCOL        1
-#define SERVE_MS        10000 /* to find out who has the port if it is taken */
-#define SLICE_MS        1000  /* of waiting, before looking whether somebody was refused */
-#define ANNOUNCE_MS     10000 /* of waiting, before saying for whom */
-#define READERS_MS      5000  /* node 0 stays so long for others to read why */
+#define SERVE_MS        10000 /* to find out which launcher has the port if it is taken */
+#define SLICE_MS        1000  /* of waiting, between two checks for a refused launcher */
+#define ANNOUNCE_MS     10000 /* of waiting, before naming the missing nodes */
+#define READERS_MS      5000  /* node 0 serves so long after a failure, so that others read the reason */
 #define NAMES_LENGTH    200
 
 struct rendezvous {
@@ -59,7 +59,7 @@ static void fill_node_info(struct rendezvous *m, const struct tti_job_identity *
     };
     snprintf(info->version, sizeof(info->version), "%s", tutti_version_string());
     snprintf(info->why, sizeof(info->why), "%.199s", why);
-    /* What a test bench calls a host tells more than the name that its hosts have in common. */
+    /* Hosts of a test may share a name; the test gives each an identifier. */
     const char *host = getenv("TUTTI_HOST_ID");
     if (host && *host) {
         snprintf(info->host, sizeof(info->host), "%.63s", host);
@@ -106,7 +106,7 @@ static bool read_node_info(struct rendezvous *m, int node, int64_t timeout_ms, s
     tutti_status status = tti_store_get(m->nodes->store, key, info, sizeof(*info), &length, timeout_ms, error);
     const bool other = length > sizeof(*info) || (status == TUTTI_OK && length < sizeof(*info));
     if (status != TUTTI_OK || other) {
-        memset(info, 0, sizeof(*info)); /* a launcher of another version: check_node_info says so */
+        memset(info, 0, sizeof(*info)); /* a launcher of another version: check_node_info refuses it */
     }
     tti_nodes_sanitize_text(info->version, sizeof(info->version));
     tti_nodes_sanitize_text(info->host, sizeof(info->host));
@@ -116,7 +116,7 @@ static bool read_node_info(struct rendezvous *m, int node, int64_t timeout_ms, s
 
 /* ---- reaching the store -------------------------------------------------------------------------------------------- */
 
-/* Whether the sentence about it says itself what to do: it is the token, not the address. */
+/* Whether the cause is the token, not the address. The sentence then has its own advice. */
 static bool concerns_token(tutti_status status)
 {
     return status == TUTTI_AUTH || status == TUTTI_NOT_AVAILABLE || status == TUTTI_INVALID_ARGUMENT;
@@ -191,9 +191,9 @@ static int open_store(struct rendezvous *m)
     return code;
 }
 
-/* ---- the cards ----------------------------------------------------------------------------------------------------- */
+/* ---- the infos ----------------------------------------------------------------------------------------------------- */
 
-/* Leaves the own card. If somebody else is this node already, the others must know: the node that was meant is missing. */
+/* Writes the own info. If another launcher is this node already, all must know: the node that was meant is missing. */
 static int publish_own_info(struct rendezvous *m)
 {
     tutti_error error;
@@ -233,7 +233,7 @@ static int check_node_info(const struct rendezvous *m, const struct tti_node_inf
         return fail("what is at %s as node %d is not a launcher of Tutti", m->where, r);
     }
     if (info->nodes != own->nodes) {
-        return fail("node %d (%s) was given --nnodes %d, but node %d (%s) --nnodes %d: say the same on all nodes", r,
+        return fail("node %d (%s) was given --nnodes %d, but node %d (%s) --nnodes %d: give all nodes the same", r,
                     info->host, info->nodes, own->node, own->host, own->nodes);
     }
     if (info->code != 0) {
@@ -256,19 +256,19 @@ static void list_missing(struct rendezvous *m, char *names, size_t capacity)
     }
 }
 
-/* Those who are missing may have come, and not have been let in. */
+/* Missing launchers may have been refused. */
 static const char *describe_refused(char *text, size_t capacity)
 {
     const long long refused = (long long)tti_server_auth_failures();
     text[0] = '\0';
     if (refused > 0) {
-        snprintf(text, capacity, "; %lld times somebody came who did not know this job's token (%s)", refused,
+        snprintf(text, capacity, "; %lld connections without this job's token were refused (%s)", refused,
                  TTI_TOKEN_VARIABLE);
     }
     return text;
 }
 
-/* Waits for one card. */
+/* Waits for the info of one node. */
 static int await_node_info(struct rendezvous *m, int r)
 {
     const int64_t announce_at = tti_deadline_ns(tti_now_ns(), ANNOUNCE_MS);
@@ -317,13 +317,13 @@ static int exchange(struct rendezvous *m)
     return code;
 }
 
-/* When the meeting has failed, the launcher that serves the store stays until those who have come know why. */
+/* If the rendezvous has failed, the launcher that serves the store stays until the others have read the reason. */
 static void await_readers(struct rendezvous *m)
 {
     char key[32];
     char nothing[8];
     size_t length = 0;
-    if (m->refused) { /* it is the other one, which has the same number, that must be heard */
+    if (m->refused) { /* the other launcher with the same number signs */
         return;
     }
     snprintf(key, sizeof(key), "seen/%d", m->own.node);
@@ -343,7 +343,7 @@ static void await_readers(struct rendezvous *m)
 
 /* ---- */
 
-/* What follows from the cards. */
+/* Numbers the ranks by the infos. */
 static int number_ranks(struct rendezvous *m, struct tti_job_identity *identity)
 {
     const struct tti_run_options *options = m->options;
@@ -352,12 +352,12 @@ static int number_ranks(struct rendezvous *m, struct tti_job_identity *identity)
     for (int r = 0; r < m->own.nodes; r++) {
         before += r < m->own.node ? m->nodes->infos[r].ranks : 0;
         all += m->nodes->infos[r].ranks;
-        /* Who waits least decides how often all give signs of life. */
+        /* the shortest time-out decides how often all send heartbeats */
         m->nodes->heartbeat_timeout_ms = m->nodes->infos[r].heartbeat_timeout_ms < m->nodes->heartbeat_timeout_ms
                                              ? m->nodes->infos[r].heartbeat_timeout_ms
                                              : m->nodes->heartbeat_timeout_ms;
     }
-    /* half of the silence for the letter, half for the answer that there is none (link.c) */
+    /* half of the time-out for the message, half for the answer that there is none (link.c) */
     tti_store_set_response_timeout(m->nodes->store, m->nodes->heartbeat_timeout_ms / 2);
     if (all > TTI_MAX_RANKS) {
         return fail("the %d nodes have %lld ranks together; a job has at most %d", m->own.nodes, (long long)all,

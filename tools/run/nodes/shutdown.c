@@ -2,16 +2,16 @@
 /*
  * How the launchers of several nodes end a job together. Node 0 leads:
  *
- *   - A launcher whose ranks fail says FAILED at once and ends its ranks. Node 0 tells the others to STOP; they note who
- *     has failed among their own ranks at that moment, end them, and ANSWER as soon as they know who was first here.
- *   - When every node has answered, is DONE, or is lost, node 0 picks one and tells all: the VERDICT. All name the same
- *     culprit and exit with the same code. Nobody leaves before the verdict, since ranks that ended well do not make a
- *     good job; node 0 leaves last.
- *   - A node that is silent is lost, and is the first thing to blame: what ranks say who miss a peer is its consequence.
- *     Whoever loses node 0 gives the verdict itself.
+ *   - A launcher whose ranks fail sends FAILED at once and ends its ranks. Node 0 sends STOP to the others. Each of them
+ *     notes which of its ranks have failed at that moment, ends its ranks, and sends REPORT when it knows the first failure.
+ *   - When every node has reported, is DONE, or is lost, node 0 picks one outcome and sends it to all: the DECISION. All
+ *     launchers name the same rank and exit with the same code. No launcher leaves before the decision, since ranks that
+ *     ended well do not make a good job. Node 0 leaves last.
+ *   - A node that is silent is lost. Its loss goes before all other outcomes: ranks that miss a peer fail because of it.
+ *     A launcher that loses node 0 decides alone.
  *
- * Among ranks, one that was killed by a signal that programs do not send themselves goes before the others, as on one
- * node (first_failure.c), then the order in which node 0 has heard of them counts.
+ * Among ranks, one that was killed by a signal that programs do not send themselves goes before the others, as on one node
+ * (first_failure.c). Then the order counts in which the reports reached node 0.
  */
 #include "run/nodes/shutdown.h"
 
@@ -31,10 +31,10 @@
 #include "run/nodes/rendezvous.h"
 
 struct member {
-    struct tti_link *link; /* to this node; NULL: ourselves, or it is not our business */
-    bool reported;         /* has answered, is done, or is lost */
-    bool disconnected;     /* will say nothing any more */
-    int order;             /* in which the first bad news came, from 1; 0 = none came */
+    struct tti_link *link; /* to this node; NULL: this is the node itself, or it has no link to it */
+    bool reported;         /* has reported, is done, or is lost */
+    bool disconnected;     /* no message of it will arrive any more */
+    int order;             /* of its first failure, from 1; 0 = it has none */
     struct tti_node_report report;
 };
 
@@ -43,9 +43,9 @@ struct tti_shutdown {
     struct tti_message_queue queue;
     struct member *members; /* node 0: of all; else only number 0 has a link */
     int failure_count;
-    bool stopping; /* something has failed somewhere, and we know */
-    bool answered; /* our own part has been told; ours is members[own].report */
-    bool decided;  /* the verdict is known */
+    bool stopping; /* a failure of any node is known here */
+    bool answered; /* the report of this node, members[own].report, was sent */
+    bool decided;  /* the decision is known */
     struct tti_node_report decision;
 };
 
@@ -54,7 +54,7 @@ static bool is_leader(const struct tti_shutdown *shutdown)
     return shutdown->nodes->node == 0;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------- */
+/* ---- sentences ----------------------------------------------------------------------------------------------------- */
 
 static void print_decision(const struct tti_shutdown *shutdown, struct tti_job *job)
 {
@@ -67,18 +67,18 @@ static void print_decision(const struct tti_shutdown *shutdown, struct tti_job *
         tti_output_message(job->output, "rank %d on node %d (%s) %s%.199s", v->rank, v->node, host, what, v->text);
         break;
     case TTI_OUTCOME_TIMEOUT:
-        if (v->node != shutdown->nodes->node) { /* who has ended it has said so */
+        if (v->node != shutdown->nodes->node) { /* that node has printed it already */
             tti_output_message(job->output, "the job ran longer than the --timeout of node %d (%s): ending it", v->node,
                                host);
         }
         break;
     case TTI_OUTCOME_LAUNCHER:
         if (v->status > TTI_EXIT_SIGNAL && sigabbrev_np(v->status - TTI_EXIT_SIGNAL)) {
-            tti_output_message(job->output, "the launcher of node %d (%s) was told to end the job (SIG%s)", v->node,
+            tti_output_message(job->output, "the launcher of node %d (%s) got SIG%s and has ended the job", v->node,
                                host, sigabbrev_np(v->status - TTI_EXIT_SIGNAL));
         } else if (v->node != shutdown->nodes->node) {
-            tti_output_message(job->output, "the launcher of node %d (%s) has ended the job; it says why", v->node,
-                               host);
+            tti_output_message(job->output, "the launcher of node %d (%s) has ended the job and prints the reason",
+                               v->node, host);
         }
         break;
     case TTI_OUTCOME_NODE_LOST:
@@ -89,9 +89,9 @@ static void print_decision(const struct tti_shutdown *shutdown, struct tti_job *
     }
 }
 
-/* ---- our own part -------------------------------------------------------------------------------------------------- */
+/* ---- this node ----------------------------------------------------------------------------------------------------- */
 
-/* What has gone wrong on this node, once that is certain. False: not yet. */
+/* The outcome of this node, as soon as it is certain. False: not yet. */
 static bool find_own_outcome(const struct tti_shutdown *shutdown, const struct tti_job *job,
                              struct tti_node_report *report)
 {
@@ -137,7 +137,7 @@ static void send_all(struct tti_shutdown *shutdown, enum tti_node_message_kind k
     }
 }
 
-/* Who has failed by now: what follows makes others fail. */
+/* Notes which ranks have failed by now, before the end of the job makes others fail. */
 static void note_suspects(struct tti_job *job)
 {
     if (!job->failed && job->launcher_code == 0) {
@@ -146,7 +146,7 @@ static void note_suspects(struct tti_job *job)
     }
 }
 
-/* Ends the own ranks, and says first what they do if a --timeout has passed elsewhere. */
+/* Ends the ranks of this node. After a --timeout of another node it first prints what they are doing. */
 static void stop_own(struct tti_job *job, int32_t outcome)
 {
     if (outcome == TTI_OUTCOME_TIMEOUT && job->state == TTI_JOB_RUNNING && job->running > 0) {
@@ -194,7 +194,7 @@ static void decide(struct tti_shutdown *shutdown, struct tti_job *job)
         }
     }
     shutdown->decision = worst ? worst->report : (struct tti_node_report){.outcome = TTI_OUTCOME_OK, .rank = -1};
-    if (!worst && shutdown->stopping) { /* somebody failed and nobody knows who: an exit code all the same */
+    if (!worst && shutdown->stopping) { /* a failure without a known rank: the exit code must show it */
         shutdown->decision =
             (struct tti_node_report){.outcome = TTI_OUTCOME_LAUNCHER, .rank = -1, .status = TTI_EXIT_FAILED};
     }
@@ -203,14 +203,14 @@ static void decide(struct tti_shutdown *shutdown, struct tti_job *job)
     print_decision(shutdown, job);
 }
 
-/* Mail to node 0. Whatever a report says, it is that of the node it comes from. */
+/* A message to node 0. A report counts for the node that sends it, whatever node it names. */
 static void handle_member_message(struct tti_shutdown *shutdown, struct tti_job *job,
                                   const struct tti_node_message *message)
 {
     struct member *m = &shutdown->members[message->from];
     switch (message->kind) {
     case TTI_NODE_FAILED:
-        m->reported = false; /* also if it was DONE: the answer that follows counts */
+        m->reported = false; /* also if it was DONE: the report that follows counts */
         note_node_failure(shutdown, m);
         break;
     case TTI_NODE_REPORT:
@@ -343,7 +343,7 @@ void tti_shutdown_step(struct tti_shutdown *shutdown, struct tti_job *job, bool 
     }
     struct tti_node_report now;
     const bool known = find_own_outcome(shutdown, job, &now);
-    /* Somebody may want the job ended although our own ranks have ended well. */
+    /* Another node may end the job although all ranks of this one have ended well. */
     if ((known || local_done) &&
         (!shutdown->answered || (now.outcome != TTI_OUTCOME_OK && own->report.outcome == TTI_OUTCOME_OK))) {
         shutdown->answered = true;

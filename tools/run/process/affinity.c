@@ -55,7 +55,7 @@ static bool places_add(struct places *places, const struct tti_cpu_list *sibling
     return true;
 }
 
-/* The CPUs that share a core or a NUMA node with `cpu`; the CPU alone (or all of them) where /sys does not say. */
+/* The CPUs that share a core or a NUMA node with `cpu`; the CPU alone (or all of them) where /sys has no such file. */
 static bool siblings_of(int cpu, const struct tti_run_options *options, struct tti_cpu_list *siblings)
 {
     char path[128];

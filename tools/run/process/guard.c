@@ -18,7 +18,7 @@
 
 #include "run/process/process.h"
 
-/* The launcher has gone: kill until a look around finds nobody, for at most about ten seconds. */
+/* The launcher has ended: kill until no process of the job is left, for at most about ten seconds. */
 static void clean_up(const char *job_prefix)
 {
     for (int round = 0; round < 1000; round++) {

@@ -6,9 +6,9 @@
 #include <sys/types.h>
 
 /*
- * The guard: leads the process group that all ranks join, sleeps, and wakes when the launcher is gone to kill what is
- * left of the job (the group, and every process whose TUTTI_JOB begins with `mark`). Must be started while the
- * launcher has one thread. Returns its process id, or -1 with errno; *life is the descriptor whose closing wakes it.
+ * The guard: leads the process group that all ranks join, sleeps, and wakes when the launcher has ended. Then it kills
+ * what is left of the job: the group, and every process whose TUTTI_JOB begins with `job_prefix`. Must be started while the
+ * launcher has one thread. Returns its process id, or -1 with errno; *alive_fd is the descriptor whose closing wakes it.
  */
 pid_t tti_guard_start(const char *job_prefix, int *alive_fd);
 

@@ -48,7 +48,7 @@ static int explain(const char *name, int errnum, char *why, size_t capacity)
     bool python = dot && strcmp(dot, ".py") == 0;
     if (errnum == ENOENT || errnum == ENOTDIR) {
         if (!strchr(name, '/') && *name != '\0' && check_program(name) == 0) {
-            snprintf(why, capacity, "cannot find %s in PATH; for the one in this directory say ./%s", name, name);
+            snprintf(why, capacity, "cannot find %s in PATH; to run the one in this directory, write ./%s", name, name);
         } else {
             snprintf(why, capacity, "cannot find the program '%s'", name);
         }
@@ -136,7 +136,7 @@ static _Noreturn void child_main(const struct prepared *prepared)
     if (setpgid(0, spawn->group) != 0) {
         child_fail(prepared, STEP_JOIN, errno);
     }
-    /* The launcher may have died before the request: then nobody would ever send the signal. */
+    /* The launcher may have died before the request; then the signal would never come. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != prepared->launcher) {
         child_fail(prepared, STEP_PARENT, errno);
     }
@@ -200,7 +200,7 @@ static int await_exec(int report, pid_t pid, const struct tti_spawn *spawn, char
 {
     static const char *const steps[] = {
         [STEP_JOIN] = "cannot join the job's process group",
-        [STEP_PARENT] = "the launcher has gone",
+        [STEP_PARENT] = "the launcher has ended",
         [STEP_DESCRIPTORS] = "cannot connect input and output",
         [STEP_AFFINITY] = "cannot bind to CPUs",
     };

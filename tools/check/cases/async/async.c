@@ -73,7 +73,7 @@ static void stale(struct tti_check *c)
     end(c, &next);
 }
 
-/* A start that fails leaves no work and calls nobody back; a limit that cannot be changes nothing. */
+/* A start that fails leaves no work and calls no callback; a limit that cannot be changes nothing. */
 static void refused(struct tti_check *c)
 {
     struct tti_check_pending f;
@@ -108,14 +108,14 @@ static void expect_unfinished(struct tti_check *c, tutti_work *work)
         tti_check_status(c, "work_error before the end", tutti_work_error(work, &details), TUTTI_BAD_STATE);
         tti_check_status(c, "work_result before the end", tutti_work_result(work, &view, &details), TUTTI_BAD_STATE);
         tti_check_ok(c, "work_cancelled", tutti_work_cancelled(work, &flag));
-        tti_check_expect_i64(c, "an operation that nobody cancelled counts as cancelled", flag, 0);
+        tti_check_expect_i64(c, "an operation that was not cancelled counts as cancelled", flag, 0);
         if (tti_check_ok(c, "work_eventfd", tutti_work_eventfd(work, &fd, &c->error))) {
             tti_check_expect_i64(c, "the descriptor is readable before the end", tti_check_readable(fd, 0), 0);
         }
     }
 }
 
-/* Looks at an operation that has begun on all but one rank, and at one that waits for its turn behind it. */
+/* Looks at an operation that has begun on all but one rank, and at one that is queued behind it. */
 static void before_the_end(struct tti_check *c, int64_t count)
 {
     const int holder = c->size - 1;
@@ -153,9 +153,9 @@ static void release_while_running(struct tti_check *c, int64_t count)
         tti_check_pending_release(c, &held.pending);
         tti_check_pending_release(c, &behind.pending);
     }
-    /* the callback tells the end of the second, and so, in the order of the lane, that of the first */
+    /* the callback of the second also means, by the order of the lane, the end of the first */
     tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &behind.pending), 1);
-    tti_check_expect_i64(c, "status that the callback was told", behind.pending.reported, TUTTI_OK);
+    tti_check_expect_i64(c, "status of the callback", behind.pending.reported, TUTTI_OK);
     tti_check_group_works(c);
     tti_check_expect_i64(c, "calls of the callback, later", tti_check_pending_callbacks(c, &behind.pending), 1);
     end(c, &behind);
@@ -275,7 +275,7 @@ static void callback_starts(struct tti_check *c, int64_t count)
 
 /* ---- deadlines ---- */
 
-/* An operation whose deadline passes while it waits for its turn: it and the group fail. In a group of its own. */
+/* An operation whose deadline passes in the queue: it and the group fail. In a group of its own. */
 static void queued_deadline(struct tti_check *c, tutti_group *group)
 {
     enum { SOON_MS = 200 };
@@ -321,8 +321,8 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
     tti_check_ok(c, "all_reduce",
                  tutti_all_reduce(c->group, &told.t, &told.t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
     tti_check_values_end(&told);
-    tti_check_expect_i64(c, "some rank is told of its deadline", timed_out, 1);
-    /* soon, where the holder does not hear of it: the others have gone on */
+    tti_check_expect_i64(c, "some rank gets TIMEOUT", timed_out, 1);
+    /* a short deadline: the holder may not be notified, and the others have gone on */
     const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
     tti_check_expect_i64(c, "later calls are refused", status == TUTTI_REVOKED || status == TUTTI_TIMEOUT, 1);
     tti_check_barrier(c);

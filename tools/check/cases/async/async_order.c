@@ -177,7 +177,7 @@ static void run_on(struct tti_check *c, int lane, int64_t count, uint64_t salt)
     tti_check_merge(c, &sub);
 }
 
-/* While lane 0 is held, the others do their work; and messages pass, or nobody would let go. */
+/* While lane 0 is held, the others do their work; and messages pass, or the lane would stay blocked. */
 static void independent(struct tti_check *c, int64_t count)
 {
     struct tti_check_job held;
@@ -190,7 +190,7 @@ static void independent(struct tti_check *c, int64_t count)
     tti_check_blocked_end(c, &held);
 }
 
-/* Nobody's barrier ends before the last rank has come. */
+/* No rank's barrier ends before the last rank has come. */
 static void barrier_waits(struct tti_check *c, int holder)
 {
     const int64_t none = 0;
@@ -202,7 +202,7 @@ static void barrier_waits(struct tti_check *c, int holder)
         tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
         tti_check_status(c, "a wait with a limit", tutti_work_wait(f.work, 1), TUTTI_BUSY);
         tti_check_ok(c, "work_test", tutti_work_test(f.work, &ended));
-        tti_check_expect_i64(c, "the barrier has ended before everybody came", ended, 0);
+        tti_check_expect_i64(c, "the barrier has ended before every rank came", ended, 0);
         tti_check_ok(c, "send", tti_check_send(c, &nothing, holder, 7));
     } else {
         for (int r = 0; r < c->size; r++) {

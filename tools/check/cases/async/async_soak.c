@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long sequences by chance of which several operations are under way at once: any collective, barriers and messages, on
- * all lanes, asynchronous and synchronous. All ranks start the same operations in the same order; what they wait for, how
- * and when, and whom they cancel, each decides alone. Afterwards they compare: an operation was cancelled on every rank
- * or on none, it was cancelled if and only if somebody's cancel had succeeded, and every rank names the lowest of those.
+ * Long sequences by chance with several operations under way at once: any collective, barriers and messages, on all lanes,
+ * asynchronous and synchronous. All ranks start the same operations in the same order. Each rank alone decides which
+ * operation it waits for, how and when, and which it cancels. Afterwards they compare: an operation was cancelled on every
+ * rank or on none. It was cancelled if and only if a cancel had succeeded, and every rank names the lowest rank of these.
  */
 #include <stdlib.h>
 
@@ -108,7 +108,7 @@ static void start_random(struct soak *s, int number, size_t max_bytes)
     }
 }
 
-/* Everybody learns who cancelled what. */
+/* All ranks learn which ranks cancelled which operation. */
 static void compare(struct soak *s, int operations)
 {
     struct tti_check *c = s->c;
@@ -124,8 +124,7 @@ static void compare(struct soak *s, int operations)
     if (tti_check_ok(c, "all_reduce", status)) {
         for (int i = 0; i < operations && !c->failed; i++) {
             const struct seen *seen = &s->seen[i];
-            if (!tti_check_expect_i64(c, "cancelled, since somebody's cancel succeeded", seen->cancelled,
-                                      lowest[i] < c->size) ||
+            if (!tti_check_expect_i64(c, "cancelled, since a cancel succeeded", seen->cancelled, lowest[i] < c->size) ||
                 (seen->cancelled &&
                  !tti_check_expect_i64(c, "the rank that is said to have cancelled", seen->suspect, lowest[i]))) {
                 tti_check_fail(c, "it was operation #%d", i);

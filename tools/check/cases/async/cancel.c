@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancelling, where the group promises it; where it does not, cancels and tokens have to say so. Operations are known to be waiting for their turn because the lane is held
- * (block_lane.c), so every outcome is known beforehand; who cancels is nobody who holds it. Cancels that race with the
- * operation are in the soak.
+ * Cancelling, where the group promises it; elsewhere cancels and tokens must be refused. Operations are known to wait in the
+ * queue because the lane is blocked (block_lane.c), so every outcome is known beforehand. The rank that blocks the lane
+ * cancels nothing. Cancels that race with the operation are in the soak.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +31,9 @@ static uint32_t flags_for(const struct tti_check *c, unsigned traits)
     return needs_flag(c, traits) ? TUTTI_CANCELLABLE : 0;
 }
 
-/* ---- operations that wait for their turn ---- */
+/* ---- operations in the queue ---- */
 
-/* Who cancels: one rank or all but the holder, which is the first or the last. */
+/* One rank cancels, or all but the holder, which is the first or the last. */
 struct cancel_setup {
     int holder;
     bool all;
@@ -63,7 +63,7 @@ static void cancel(struct tti_check *c, struct tti_check_pending *f)
     tti_check_expect_i64(c, "it will end cancelled", cancelled, 1);
 }
 
-/* Every rank's operation has ended cancelled, says by whom, and has written nothing. */
+/* Every rank's operation has ended cancelled, names the rank that cancelled, and has written nothing. */
 static void expect_cancelled(struct tti_check_job *job, int lowest)
 {
     struct tti_check *c = &job->check;
@@ -142,7 +142,7 @@ static void some_of_many(struct tti_check *c, int64_t count)
     tti_check_group_works(c);
 }
 
-/* A handle that is given back behind its cancel: nobody waits for the operation, but the lane goes on in step. */
+/* A handle that is given back behind its cancel: no rank waits for the operation, but the lane stays in step. */
 static void cancel_and_release(struct tti_check *c, int64_t count)
 {
     const struct cancel_setup s = {.holder = 0};
@@ -164,7 +164,7 @@ static void cancel_and_release(struct tti_check *c, int64_t count)
     }
     tti_check_pending_release(c, &job.pending);
     tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &job.pending), 1);
-    tti_check_expect_i64(c, "status that the callback was told", job.pending.reported, TUTTI_CANCELLED);
+    tti_check_expect_i64(c, "status of the callback", job.pending.reported, TUTTI_CANCELLED);
     tti_check_job_end(&job, c);
     tti_check_blocked_end(c, &held);
     tti_check_group_works(c);
@@ -188,7 +188,7 @@ static void too_late(struct tti_check *c, int64_t count)
     tti_check_job_end(&job, c);
 }
 
-/* A start whose token could do nothing is refused, and no other rank hears of it. */
+/* A start whose token could do nothing is refused, and no other rank is notified. */
 static void refused_with_token(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p,
                                uint32_t flags)
 {
@@ -232,7 +232,7 @@ static void unflagged(struct tti_check *c, const struct tti_check_form *form, co
     tti_check_blocked_end(c, &held);
 }
 
-/* With the flag, and nobody cancels. */
+/* With the flag, and without a cancel. */
 static void flagged(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p)
 {
     for (int i = 0; i < 2; i++) {

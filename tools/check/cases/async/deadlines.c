@@ -88,12 +88,13 @@ static void late(struct tti_check *c, int64_t count)
         }
         tti_check_barrier(c);
         if (c->rank == absent) {
-            const bool hears = c->capabilities & TUTTI_CAP_CHECKS_CALLS; /* else its own deadline has to end the call */
+            const bool is_notified =
+                c->capabilities & TUTTI_CAP_CHECKS_CALLS; /* else its own deadline has to end the call */
             const tutti_status status =
                 tutti_all_reduce(group, &values.t, &values.t, TUTTI_SUM,
-                                 TUTTI_CALL(.timeout_ms = hears ? 0 : SOON_MS, .error = &c->error));
+                                 TUTTI_CALL(.timeout_ms = is_notified ? 0 : SOON_MS, .error = &c->error));
             tti_check_status(c, "a rank that comes too late", status,
-                             !hears && status == TUTTI_TIMEOUT ? TUTTI_TIMEOUT : TUTTI_REVOKED);
+                             !is_notified && status == TUTTI_TIMEOUT ? TUTTI_TIMEOUT : TUTTI_REVOKED);
         }
         tti_check_values_end(&values);
         tti_check_barrier(c);

@@ -43,7 +43,7 @@ static void queue_destroy(struct tti_check *c, int64_t count)
         tti_check_job_start(&behind, TTI_CHECK_CALLBACK);
     }
     tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &behind.pending), 1);
-    tti_check_expect_i64(c, "status that the callback was told", behind.pending.reported, TUTTI_OK);
+    tti_check_expect_i64(c, "status of the callback", behind.pending.reported, TUTTI_OK);
     tti_check_job_finish(&behind, TUTTI_OK);
     tti_check_job_end(&behind, c);
     tti_check_blocked_end(c, &held);

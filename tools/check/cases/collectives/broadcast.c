@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* broadcast: everybody ends with the root's data, and the root's tensor stays as it was. */
+/* broadcast: every rank ends with the root's data, and the root's tensor stays as it was. */
 #include "check/cases/collectives/forms.h"
 #include "check/check.h"
 #include "check/data/tensors.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reduce. Off the root the output is a tensor that nobody may write to or, in the in-place cases, NULL. */
+/* reduce. Off the root the output is a tensor that must stay unwritten or, in the in-place cases, NULL. */
 #include "check/cases/collectives/forms.h"
 #include "check/check.h"
 #include "check/data/tensors.h"

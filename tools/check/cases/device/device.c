@@ -39,7 +39,7 @@ static void expect_refusal(struct tti_check *c, const char *what, tutti_status s
     }
 }
 
-/* Nobody waits for anybody, since every rank's own call is refused; and the group works on. */
+/* Every rank's own call is refused, so no rank waits; and the group works on. */
 static void refuse(struct tti_check *c, DLTensor *wrong, DLDevice lies_on)
 {
     static const struct {

@@ -48,8 +48,8 @@ static void expect_message(struct tti_check *c, const tutti_message *m, int sour
     tti_check_expect_i64(c, "bytes of the message", m->bytes, (int64_t)(count * tutti_dtype_size(dtype)));
 }
 
-/* The turns of a case. The messages of one are gone before the next one's come: some take what comes from anybody. */
-static bool turn(struct tti_check *c, int64_t bytes)
+/* The rounds of a case. A barrier keeps the messages of two rounds apart: some receives take a message of any rank. */
+static bool next_round(struct tti_check *c, int64_t bytes)
 {
     tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
     return tti_check_next_round(c, bytes);
@@ -65,7 +65,7 @@ static int previous_of(const struct tti_check *c, int distance)
     return (c->rank + c->size - distance % c->size) % c->size;
 }
 
-/* Everybody sends to the rank at some distance (0 = itself) and receives from the one on the other side. */
+/* Each rank sends to the rank at some distance (0 = itself) and receives from the one on the other side. */
 static void ring(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t *shape, enum tti_check_layout sent,
                  enum tti_check_layout received, int distance)
 {
@@ -94,13 +94,13 @@ static void rings(struct tti_check *c)
             break;
         }
         if (tti_check_begin(c, "sendrecv/ring/%lld", (long long)bytes[i])) {
-            while (turn(c, bytes[i])) {
+            while (next_round(c, bytes[i])) {
                 ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "sendrecv/self/%lld", (long long)bytes[i])) {
-            while (turn(c, bytes[i])) {
+            while (next_round(c, bytes[i])) {
                 ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_UNALIGNED, 0);
             }
             tti_check_end(c);
@@ -109,13 +109,13 @@ static void rings(struct tti_check *c)
     for (tutti_dtype dtype = 1; dtype < TUTTI_DTYPE_COUNT; dtype++) {
         const int64_t shape[3] = {5, 3, 41};
         if (tti_check_begin(c, "sendrecv/types/%s", tutti_dtype_name(dtype))) {
-            while (turn(c, 0)) {
+            while (next_round(c, 0)) {
                 ring(c, dtype, 3, shape, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, c->size - 1);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "sendrecv/strided/%s", tutti_dtype_name(dtype))) {
-            while (turn(c, 0)) {
+            while (next_round(c, 0)) {
                 ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
                 ring(c, dtype, 3, shape, TTI_CHECK_FLIPPED, TTI_CHECK_BACKWARDS, c->size - 1);
             }
@@ -236,7 +236,7 @@ static void expect_allocated(struct tti_check *c, const DLTensor *t, tutti_dtype
     free(elements);
 }
 
-/* Everybody sends `each` messages to rank 0, which takes them as they come. */
+/* Every other rank sends EACH messages to rank 0, which takes them as they come. */
 static void any_source(struct tti_check *c, int64_t count, bool allocate)
 {
     enum { EACH = 5 };
@@ -264,7 +264,7 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
                                               .message = &m,
                                               .managed = &managed};
         if (tti_check_ok(c, "recv from anybody", tti_check_do(c, &o)) && m.source > 0 && m.source < c->size) {
-            /* messages of one sender do not overtake one another, even if nobody asked for a tag */
+            /* messages of one sender do not overtake one another, even without a tag */
             const int number = seen[m.source]++;
             expect_message(c, &m, m.source, 20 + number, TUTTI_F64, (size_t)(count + number));
             if (m.count == count + number && allocate) {
@@ -314,7 +314,7 @@ static void probing(struct tti_check *c, int64_t count)
     int32_t found = 1;
     if (c->size > 1 &&
         tti_check_ok(c, "probe", tutti_probe(c->group, TUTTI_ANY_SOURCE, 9999, &found, NULL, &c->error))) {
-        tti_check_expect_i64(c, "a message that nobody sent can be probed", found, 0);
+        tti_check_expect_i64(c, "a message that no rank sent can be probed", found, 0);
     }
     if (partner < 0) {
         return;
@@ -415,31 +415,31 @@ static void pair_cases(struct tti_check *c)
     static const int64_t shape[3] = {4, 5, 600};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "send-recv/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 ping_pong(c, counts[i], c->quick ? 3 : 20);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "probe/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 c->size > 1 ? probing(c, counts[i]) : tti_check_skip(c);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "any-source/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 c->size > 1 ? any_source(c, counts[i], false) : tti_check_skip(c);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "any-source-alloc/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 c->size > 1 ? any_source(c, counts[i], true) : tti_check_skip(c);
             }
             tti_check_end(c);
         }
         if (counts[i] > 0 && tti_check_begin(c, "unfit/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 const bool promised = (c->capabilities & TUTTI_CAP_CHECKS_CALLS) != 0;
                 c->size > 1 && promised ? unfit(c, counts[i]) : tti_check_skip(c);
             }
@@ -448,7 +448,7 @@ static void pair_cases(struct tti_check *c)
     }
     for (int ndim = 0; ndim <= 3; ndim++) {
         if (tti_check_begin(c, "recv-alloc/%dd", ndim)) {
-            while (turn(c, 0)) {
+            while (next_round(c, 0)) {
                 c->size > 1 ? unknown_shape(c, ndim % 2 == 0 ? TUTTI_F16 : TUTTI_I64, ndim, shape) : tti_check_skip(c);
             }
             tti_check_end(c);
@@ -464,32 +464,32 @@ void tti_check_p2p_cases(struct tti_check *c)
     tti_check_probe_cases(c);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         if (tti_check_begin(c, "batch/receive-first/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 batch_all(c, counts[i], true);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "batch/send-first/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 batch_all(c, counts[i], false);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "batch/tags/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 several(c, false, counts[i]);
             }
             tti_check_end(c);
         }
         if (tti_check_begin(c, "batch/order/%lld", (long long)counts[i])) {
-            while (turn(c, 4 * counts[i])) {
+            while (next_round(c, 4 * counts[i])) {
                 several(c, true, counts[i]);
             }
             tti_check_end(c);
         }
     }
     if (tti_check_begin(c, "sendrecv/many")) {
-        while (turn(c, 0)) {
+        while (next_round(c, 0)) {
             const int64_t count = 3;
             for (int i = 0; i < (c->quick ? 50 : 300); i++) {
                 struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);

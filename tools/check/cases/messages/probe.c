@@ -113,7 +113,7 @@ static void from_anybody(struct tti_check *c, int64_t count)
     wait_for_one(c, count, true);
 }
 
-/* A receive that was posted before the probe gets the first message, the probe tells of the second. */
+/* A receive that was posted before the probe gets the first message, the probe reports the second. */
 static void behind_a_receive(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor in;
@@ -158,13 +158,13 @@ static void deadline(struct tti_check *c)
         const struct tti_check_operation o = {
             .kind = TTI_CHECK_PROBE, .source = peer, .tag = TAG, .message = &m, .timeout_ms = SOON_MS};
         c->way = i < 2 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
-        if (tti_check_status(c, "a probe for what nobody sends", tti_check_do(c, &o), TUTTI_TIMEOUT)) {
+        if (tti_check_status(c, "a probe for what no rank sends", tti_check_do(c, &o), TUTTI_TIMEOUT)) {
             tti_check_expect_i64(c, "what is spoilt", c->error.scope, i < 2 ? TUTTI_SCOPE_CALL : TUTTI_SCOPE_WORK);
             tti_check_expect_i64(c, "the suspect", c->error.suspect, peer);
             tti_check_expect_i64(c, "deadline in the details", c->error.deadline_ms, SOON_MS);
             tti_check_expect_i64(c, "the time is over", c->error.elapsed_ms >= SOON_MS, 1);
         }
-        tti_check_expect_i64(c, "what did not come was not told", m.count, 0);
+        tti_check_expect_i64(c, "a message that did not come was not reported", m.count, 0);
     }
     tti_check_ok(c, "group_error", tutti_group_error(c->group, &c->error));
     tti_check_expect_i64(c, "the group has failed", c->error.status, TUTTI_OK);
