@@ -164,6 +164,20 @@ void tti_check_label(struct tti_check *sub, const char *format, ...)
     va_end(args);
 }
 
+void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t argument),
+                    int64_t argument, const char *format, ...)
+{
+    char name[sizeof(c->name)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof(name), format, args);
+    va_end(args);
+    if (tti_check_begin(c, "%s", name)) {
+        possible ? run(c, argument) : tti_check_skip(c);
+        tti_check_end(c);
+    }
+}
+
 /* ---- agreement ---- */
 
 static tutti_status agree(struct tti_check *c, int64_t *values, int64_t count)

@@ -86,6 +86,10 @@ struct tti_check {
 bool tti_check_begin(struct tti_check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tti_check_end(struct tti_check *c);
 
+/* A case whose whole is `run` with `argument`; skipped unless it is possible. */
+void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t argument),
+                    int64_t argument, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 /* The rounds of a case: first synchronous, then with a completion, concurrency and lane by chance, and with other data. False
  * after the last one. A case of many `bytes` has one of the two only, and the other one with one rank more. Only the
  * completion may differ between ranks. */

@@ -73,14 +73,18 @@ static void reversed(struct tti_check *c, int32_t *ranks)
     create_and_use(c, ranks, c->size, 1);
 }
 
-static void pairs(struct tti_check *c)
+static void pairs(struct tti_check *c, int32_t *ranks)
 {
+    if (c->size == 1) {
+        tti_check_skip(c);
+    }
     /* beyond a few ranks, pairs at all distances, but not all pairs */
     for (int32_t a = 0; a < c->size; a++) {
         for (int32_t distance = 1; a + distance < c->size; distance = c->size <= 8 ? distance + 1 : 2 * distance) {
             /* the higher rank first, every other time */
             const int32_t b = a + distance;
-            const int32_t ranks[2] = {distance % 2 ? a : b, distance % 2 ? b : a};
+            ranks[0] = distance % 2 ? a : b;
+            ranks[1] = distance % 2 ? b : a;
             if (c->rank == a || c->rank == b) {
                 create_and_use(c, ranks, 2, 100 + (uint64_t)a * 10000 + (uint64_t)b);
             }
@@ -88,15 +92,16 @@ static void pairs(struct tti_check *c)
     }
 }
 
-static void alone(struct tti_check *c)
+static void alone(struct tti_check *c, int32_t *ranks)
 {
-    const int32_t self = c->rank;
-    create_and_use(c, &self, 1, 200 + (uint64_t)c->rank);
+    ranks[0] = c->rank;
+    create_and_use(c, ranks, 1, 200 + (uint64_t)c->rank);
 }
 
 /* A world of one rank: it uses no store, though the job has one. */
-static void private_world(struct tti_check *c)
+static void private_world(struct tti_check *c, int32_t *ranks)
 {
+    (void)ranks;
     tutti_group *group = NULL;
     const DLDevice device = tutti_group_device(c->group);
     const char *kind = device.device_type == kDLCUDA ? "cuda" : device.device_type == kDLROCM ? "rocm" : "cpu";
@@ -213,53 +218,37 @@ static void many(struct tti_check *c, int32_t *ranks)
     }
 }
 
-static void chapter(struct tti_check *c, int32_t *ranks)
+static void split_parity(struct tti_check *c, int32_t *ranks)
 {
-    if (tti_check_begin(c, "create/reversed")) {
-        reversed(c, ranks);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "create/alone")) {
-        alone(c);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "init/one-rank")) {
-        private_world(c);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "create/pairs")) {
-        c->size > 1 ? pairs(c) : tti_check_skip(c);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "create/many")) {
-        many(c, ranks);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "create/nested")) {
-        nested(c, ranks);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "split/parity")) {
-        split(c, ranks, false);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "split/parity-by-key")) {
-        split(c, ranks, true);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "split/without-last")) {
-        split_without_last(c, ranks);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "different-numbers-at-once")) {
-        different_numbers(c, ranks);
-        tti_check_end(c);
-    }
+    split(c, ranks, false);
+}
+
+static void split_by_key(struct tti_check *c, int32_t *ranks)
+{
+    split(c, ranks, true);
 }
 
 void tti_check_group_cases(struct tti_check *c)
 {
+    static const struct {
+        const char *name;
+        void (*run)(struct tti_check *c, int32_t *ranks); /* `ranks` has room for all */
+    } cases[] = {{"create/reversed", reversed},
+                 {"create/alone", alone},
+                 {"init/one-rank", private_world},
+                 {"create/pairs", pairs},
+                 {"create/many", many},
+                 {"create/nested", nested},
+                 {"split/parity", split_parity},
+                 {"split/parity-by-key", split_by_key},
+                 {"split/without-last", split_without_last},
+                 {"different-numbers-at-once", different_numbers}};
     int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
-    chapter(c, ranks);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (tti_check_begin(c, "%s", cases[i].name)) {
+            cases[i].run(c, ranks);
+            tti_check_end(c);
+        }
+    }
     free(ranks);
 }

@@ -347,10 +347,7 @@ static void in_group_of_its_own(struct tti_check *c, void (*run)(struct tti_chec
 static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count), bool possible)
 {
     for (int i = 0; i < 2; i++) {
-        if (tti_check_begin(c, "%s/%s", name, i == 0 ? "small" : "large")) {
-            possible ? run(c, i == 0 ? small_count : large_count) : tti_check_skip(c);
-            tti_check_end(c);
-        }
+        tti_check_case(c, possible, run, i == 0 ? small_count : large_count, "%s/%s", name, i == 0 ? "small" : "large");
     }
 }
 

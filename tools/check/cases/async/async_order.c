@@ -165,6 +165,16 @@ static void chain(struct tti_check *c, int64_t part, enum tti_check_layout layou
     free(x);
 }
 
+static void compact_chain(struct tti_check *c, int64_t part)
+{
+    chain(c, part, TTI_CHECK_COMPACT);
+}
+
+static void strided_chain(struct tti_check *c, int64_t part)
+{
+    chain(c, part, TTI_CHECK_STRIDED);
+}
+
 /* ---- lanes, messages and barriers ---- */
 
 static void run_on(struct tti_check *c, int lane, int64_t count, uint64_t salt)
@@ -213,6 +223,13 @@ static void barrier_waits(struct tti_check *c, int holder)
         tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
     }
     tti_check_ok(c, "barrier", tti_check_pending_finish(c, &f));
+}
+
+static void barrier_waits_for_all(struct tti_check *c, int64_t ranks)
+{
+    for (int holder = 0; holder < ranks; holder++) {
+        barrier_waits(c, holder);
+    }
 }
 
 /* ---- messages in any order ---- */
@@ -291,18 +308,18 @@ static void post_all(struct tti_check *c, int64_t count)
 
 /* ---- many at once ---- */
 
-static void many(struct tti_check *c, int count)
+static void many(struct tti_check *c, int64_t count)
 {
     struct tti_check_job *jobs = tti_check_memory((size_t)count * sizeof(*jobs));
-    for (int i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_I32, TUTTI_SUM, 1 + i % 9);
         tti_check_job_prepare(&jobs[i], c, &tti_check_all_reduce_form, &p, (uint64_t)i);
-        jobs[i].check.lane = i % TTI_CHECK_LANE_COUNT;
+        jobs[i].check.lane = (int)(i % TTI_CHECK_LANE_COUNT);
     }
-    for (int i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         tti_check_job_start(&jobs[i], TTI_CHECK_WAIT);
     }
-    for (int i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++) {
         struct tti_check_job *job = &jobs[i % 2 == 0 ? i / 2 : count - 1 - i / 2];
         tti_check_job_finish(job, TUTTI_OK);
         tti_check_job_end(job, c);
@@ -318,32 +335,14 @@ void tti_check_async_order_cases(struct tti_check *c)
     const bool several = c->size > 1;
     const bool posts = several && c->messages;
     for (size_t i = 0; i < (c->quick ? 3u : 4u); i++) {
-        if (tti_check_begin(c, "order/chain/%lld", (long long)parts[i])) {
-            chain(c, parts[i], TTI_CHECK_COMPACT);
-            tti_check_end(c);
+        const long long part = parts[i];
+        tti_check_case(c, true, compact_chain, part, "order/chain/%lld", part);
+        if (part <= 3000) {
+            tti_check_case(c, true, strided_chain, part, "order/chain/%lld/strided", part);
         }
-        if (parts[i] <= 3000 && tti_check_begin(c, "order/chain/%lld/strided", (long long)parts[i])) {
-            chain(c, parts[i], TTI_CHECK_STRIDED);
-            tti_check_end(c);
-        }
-        if (tti_check_begin(c, "lanes/independent/%lld", (long long)parts[i])) {
-            several ? independent(c, parts[i]) : tti_check_skip(c);
-            tti_check_end(c);
-        }
-        if (tti_check_begin(c, "messages/posted-at-once/%lld", (long long)parts[i])) {
-            posts ? post_all(c, parts[i]) : tti_check_skip(c);
-            tti_check_end(c);
-        }
+        tti_check_case(c, several, independent, part, "lanes/independent/%lld", part);
+        tti_check_case(c, posts, post_all, part, "messages/posted-at-once/%lld", part);
     }
-    if (tti_check_begin(c, "barrier/waits-for-all")) {
-        for (int holder = 0; several && holder < c->size; holder++) {
-            barrier_waits(c, holder);
-        }
-        several ? (void)0 : tti_check_skip(c);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "many")) {
-        many(c, c->quick ? 200 : 1500);
-        tti_check_end(c);
-    }
+    tti_check_case(c, several, barrier_waits_for_all, c->size, "barrier/waits-for-all");
+    tti_check_case(c, true, many, c->quick ? 200 : 1500, "many");
 }

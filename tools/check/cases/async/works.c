@@ -149,10 +149,8 @@ static void own_work(struct tti_check *c, int64_t count)
 static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
 {
     for (int i = 0; i < 2; i++) {
-        if (tti_check_begin(c, "%s/%s", name, i == 0 ? "small" : "large")) {
-            c->size > 1 ? run(c, i == 0 ? small_count : large_count) : tti_check_skip(c);
-            tti_check_end(c);
-        }
+        tti_check_case(c, c->size > 1, run, i == 0 ? small_count : large_count, "%s/%s", name,
+                       i == 0 ? "small" : "large");
     }
 }
 

@@ -195,10 +195,7 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
 {
     static const int64_t counts[] = {1, 1000, 100003};
     for (int i = 0; i < 3; i++) {
-        if (tti_check_begin(c, "messages/%s/%lld", name, (long long)counts[i])) {
-            c->messages && c->size > 1 ? run(c, counts[i]) : tti_check_skip(c);
-            tti_check_end(c);
-        }
+        tti_check_case(c, c->messages && c->size > 1, run, counts[i], "messages/%s/%lld", name, (long long)counts[i]);
     }
 }
 
