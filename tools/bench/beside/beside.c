@@ -14,6 +14,7 @@
 #include "bench/measure/collectives.h"
 #include "bench/measure/data.h"
 #include "bench/measure/samples.h"
+#include "check/operation/calls.h"
 
 #define SETTINGS 64 /* at most */
 
@@ -209,11 +210,11 @@ tutti_status tti_beside_call(const struct tti_beside *beside, struct tti_bench_t
                              const tutti_call *call)
 {
     if (beside->is_tutti) {
-        return beside->view.collective->call(&beside->view, t, call);
+        return tti_check_call(beside->view.group, &t->operation, call, NULL);
     }
     struct tti_bench_peer_call native = call_of(beside, count, in_place);
-    native.in = t->in ? t->in->data : NULL;
-    native.out = t->out ? t->out->data : NULL;
+    native.in = t->operation.input ? t->operation.input->data : NULL;
+    native.out = t->operation.output ? t->operation.output->data : NULL;
     return call_peer(beside, &native, call->error);
 }
 

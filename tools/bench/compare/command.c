@@ -6,6 +6,7 @@
 #include "bench/compare/command.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #include "bench/compare/contenders.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

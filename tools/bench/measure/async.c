@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 #include "bench/measure/collectives.h"
+#include "check/operation/calls.h"
 
 #define CLOCK_READINGS 1000
 
@@ -17,7 +18,7 @@ tutti_status tti_bench_call_async(struct tti_bench *b, struct tti_bench_tensors 
 {
     tutti_work *work = NULL;
     const int64_t before = submit_ns ? tti_now_ns() : 0;
-    tutti_status status = b->collective->start(b, t, call, &work);
+    tutti_status status = tti_check_call(b->group, &t->operation, call, &work);
     if (submit_ns) {
         *submit_ns = tti_now_ns() - before;
     }

@@ -3,8 +3,8 @@
 #ifndef TTI_BENCH_MEASURE_COLLECTIVES_H
 #define TTI_BENCH_MEASURE_COLLECTIVES_H
 
-#include "bench/bench.h"
 #include "bench/options.h"
+#include "check/operation/calls.h"
 
 enum {
     TTI_BENCH_REDUCES = 1,
@@ -25,22 +25,19 @@ enum tti_bench_bus {
     TTI_BENCH_BUS_TWICE   /* 2 (n-1)/n  */
 };
 
-/* The tensors of one call; NULL where the collective takes none on this rank. */
+/* One call, with its tensors. The operation has NULL where the collective takes none on this rank. */
 struct tti_bench_tensors {
     DLTensor input;
     DLTensor output;
-    const DLTensor *in;
-    DLTensor *out;
+    struct tti_check_operation operation;
 };
 
 struct tti_bench_collective {
     const char *name;
-    tutti_operation kind; /* SEND: to the next rank, and receive from the one before */
+    tutti_operation kind;     /* SEND: to the next rank, and receive from the one before */
+    enum tti_check_kind call; /* the same */
     unsigned traits;
     enum tti_bench_bus bus;
-    tutti_status (*call)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call);
-    tutti_status (*start)(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
-                          tutti_work **work);
 };
 
 extern const struct tti_bench_collective tti_bench_collectives[];

@@ -25,6 +25,7 @@
 #include "bench/measure/samples.h"
 #include "bench/options.h"
 #include "bench/roofline/roofline.h"
+#include "check/operation/calls.h"
 #include "check/plan.h"
 
 #define WARM_UP     2
@@ -105,8 +106,15 @@ static void place(const struct row *row, struct side *side, int slot)
     t->input.device = tutti_group_device(b->group);
     t->output.device = t->input.device;
     const bool root = b->rank == b->options->root;
-    t->in = root || !has(b, TTI_BENCH_ROOT_INPUT) ? &t->input : NULL;
-    t->out = root || !has(b, TTI_BENCH_ROOT_OUTPUT) ? &t->output : NULL;
+    t->operation = (struct tti_check_operation){
+        .kind = b->collective->call,
+        .op = b->options->op,
+        .root = b->options->root,
+        .input = root || !has(b, TTI_BENCH_ROOT_INPUT) ? &t->input : NULL,
+        .output = root || !has(b, TTI_BENCH_ROOT_OUTPUT) ? &t->output : NULL,
+        .destination = (b->rank + 1) % b->size,
+        .source = (b->rank + b->size - 1) % b->size,
+    };
 }
 
 static tutti_status fill(const struct side *side)
@@ -114,7 +122,7 @@ static tutti_status fill(const struct side *side)
     struct tti_bench *b = side->b;
     tutti_status status = TUTTI_OK;
     for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
-        const DLTensor *in = side->tensors[slot].in;
+        const DLTensor *in = side->tensors[slot].operation.input;
         if (in) {
             const size_t count = (size_t)in->shape[0];
             void *room = tti_bench_write_begin(b, in->data);
@@ -141,7 +149,7 @@ static int source_of(const struct tti_bench *b, int segment)
 static tutti_status count_wrong(const struct row *row, struct side *side, int slot, size_t from, size_t to)
 {
     struct tti_bench *b = side->b;
-    const DLTensor *out = side->tensors[slot].out;
+    const DLTensor *out = side->tensors[slot].operation.output;
     const size_t length = (size_t)row->count;
     const size_t first = has(b, TTI_BENCH_WHOLE_INPUT) ? (size_t)b->rank * length : 0;
     while (from < to) {
@@ -163,7 +171,7 @@ static tutti_status check(const struct row *row, struct side *side, int iteratio
 {
     tutti_status status = TUTTI_OK;
     for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
-        const DLTensor *out = side->tensors[slot].out;
+        const DLTensor *out = side->tensors[slot].operation.output;
         const size_t total = out ? (size_t)out->shape[0] : 0;
         const bool all = warming_up || total * side->b->item <= CHECK_WHOLE;
         const size_t slice = (size_t)iteration % SLICES;
@@ -196,7 +204,7 @@ static tutti_status call_once(struct row *row, enum tti_bench_form form, struct 
 {
     switch (form) {
     case TTI_BENCH_SYNC:
-        return row->b->collective->call(row->b, t, call);
+        return tti_check_call(row->b->group, &t->operation, call, NULL);
     case TTI_BENCH_PEER:
         return tti_beside_call(row->b->beside, t, row->count, row->in_place, call);
     default:
