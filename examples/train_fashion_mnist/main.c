@@ -141,7 +141,7 @@ static void load(tutti_group *world, const char *directory, dataset *training, d
         fprintf(stderr, "%s\n", why);
     }
     if (first_failure < tutti_group_size(world)) {
-        /* The first rank that ends takes the others with it, so nobody ends before the reason is said. */
+        /* The launcher ends all ranks when one ends, so no rank ends before the reason is printed. */
         must(tutti_barrier(world, TUTTI_CALL(.error = &error)), &error);
         exit(1);
     }

@@ -5,7 +5,7 @@
 
 #include "train.h"
 
-/* Gathers a hash of every rank's parameters, prints them on rank 0, and tells whether all are equal. */
+/* Gathers a hash of every rank's parameters, and prints them on rank 0. Returns whether all are equal. */
 bool verify_replicas(tutti_group *group, const model *m);
 
 /* Repeats the training on one rank alone while the others wait, and compares its losses and parameters with those of the

@@ -29,19 +29,19 @@ static int fail(int rank, const char *what, const char *why)
     return 1;
 }
 
-/* Everyone leaves a card and reads those of all. */
+/* Each rank writes its info and reads those of all. */
 static int exchange_infos(struct tti_store *store, const struct rank_info *own)
 {
     tutti_error error;
     char key[32];
-    snprintf(key, sizeof(key), "card/%d", own->rank);
+    snprintf(key, sizeof(key), "rank_info/%d", own->rank);
     if (tti_store_set(store, key, own, sizeof(*own), &error) != TUTTI_OK) {
         return fail(own->rank, "set", error.message);
     }
     for (int r = 0; r < own->size; r++) {
         struct rank_info other;
         size_t length = 0;
-        snprintf(key, sizeof(key), "card/%d", r);
+        snprintf(key, sizeof(key), "rank_info/%d", r);
         if (tti_store_get(store, key, &other, sizeof(other), &length, TIMEOUT_MS, &error) != TUTTI_OK) {
             return fail(own->rank, "get", error.message);
         }
