@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
+#include "core/async/start.h"
 #include "core/call/task.h"
-#include "core/membership/start.h"
 
 /* The call that is checked. `function` begins its sentences ("all_gather_v"). */
 struct tti_checker {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "core/membership/start.h"
+#include "core/async/start.h"
 
 #include <stdlib.h>
 #include <string.h>
