@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=release,debug,address,undefined timeout=120 */
 /*
- * Which engine a group on a device gets, and what is wrong with the wishes that cannot be granted. Two ranks, threads; two
- * devices, doubles; and the double of NCCL, which auto takes only if each rank has a device of its own.
+ * Which engine a group on a device gets, and the errors for requests that cannot be met. Two ranks are threads. They
+ * use two devices, doubles of the vendors' libraries, and the double of NCCL. `auto` takes NCCL only if each rank has a
+ * device of its own.
  */
 #include "api/check.h"
 
@@ -11,7 +12,7 @@
 #include <tutti/backend.h>
 #include <unistd.h>
 
-/* What a rank asks for, and what it has to get: a group on that backend, or a status and a word. */
+/* The request of a rank, and the expected result: a group on that backend, or a status and a word of the message. */
 struct wish {
     const char *backend;
     const char *device;
@@ -76,7 +77,7 @@ static void both(const char *store, struct wish wish)
     pair(store, wish, other);
 }
 
-/* Sub-groups may work elsewhere; what they inherit they keep. */
+/* Sub-groups may use another engine; inherited settings stay. */
 static tutti_status children(tutti_group *g, void *user)
 {
     (void)user;
@@ -126,7 +127,7 @@ int main(void)
     const struct wish beyond = {
         .backend = "local", .device = "cuda", .index = 7, .status = TUTTI_NOT_AVAILABLE, .word = "cuda:0 to cuda:1"};
     both("memory:beyond", beyond);
-    /* the other rank hears why it does not come, also if it comes later itself */
+    /* the other rank gets the cause as well, also if it joins later */
     const struct wish told = {
         .backend = "local", .device = "cuda", .status = TUTTI_NOT_AVAILABLE, .word = "rank 0 cannot"};
     struct wish told_late = told;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rank and world size from the environment: each variable alone, pairs from one launcher, pairs from two, and values that
- * stand beside those of the launcher that counts. On backend null, which meets nobody.
+ * Rank and world size from the environment: each variable alone, pairs from one launcher, pairs from two, and stray
+ * values beside a complete pair. The backend is null, which contacts no other rank.
  */
 #include "init_processes.h"
 
@@ -48,7 +48,8 @@ static void expect_refused(int line, const char *one, const char *two)
 #define WORLD(rank, size, ...) (set((const char *const[]){__VA_ARGS__, NULL}), expect_world(__LINE__, rank, size))
 #define REFUSED(one, two, ...) (set((const char *const[]){__VA_ARGS__, NULL}), expect_refused(__LINE__, one, two))
 
-/* A rank without a size, or a size without a rank, says what is missing; it is no silent world of one. */
+/* A rank without a size, or a size without a rank: the error names the missing variable. The world is not a silent
+ * world of one. */
 static void each_alone(void)
 {
     REFUSED("RANK is set", "WORLD_SIZE", "RANK=0");
@@ -97,7 +98,7 @@ static void in_order(void)
     REFUSED("RANK is 1, but WORLD_RANK is 0", "both mean the rank", "RANK=1", "WORLD_RANK=0", "WORLD_SIZE=2");
 }
 
-/* Beside a launcher that has set both, one value of another one is no error unless it says something else. */
+/* One launcher has set both values. A single value of another launcher is an error only if it contradicts them. */
 static void strays(void)
 {
     WORLD(1, 4, "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "WORLD_RANK=3");
@@ -114,8 +115,8 @@ static void strays(void)
     REFUSED("WORLD_SIZE is \"many\"", "number", "PMI_RANK=2", "PMI_SIZE=3", "WORLD_SIZE=many");
 }
 
-/* What neither launcher says, the user does; else the sentence says how. */
-static void meeting(void)
+/* If neither launcher names a store, the user must. Without one, the error says how. */
+static void store_address(void)
 {
     set((const char *const[]){"RANK=1", "OMPI_COMM_WORLD_SIZE=2", NULL});
     unsetenv("TUTTI_STORE");
@@ -133,7 +134,7 @@ int main(void)
     every_pair();
     in_order();
     strays();
-    meeting();
+    store_address();
     EXPECT_OK(tutti_finalize(NULL));
     return test_result();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The backend fault over shm, with threads as ranks: operations take at least as long as the rules say, errors and drops
- * reach the other ranks with the name of the culprit, and what should leave the group usable does.
+ * The backend fault over shm, with threads as ranks. Operations take at least as long as the rules say. Errors and
+ * drops reach the other ranks, with the number of the rank that failed. Statuses that a group survives leave it usable.
  *
- * Where nobody may wait for long, the deadline is "for ever": a hang is a failure of the test by its time-out.
+ * Where no rank may wait for long, the deadline is infinite: a hang fails the test by its timeout.
  */
 #include "api/check.h"
 
@@ -36,7 +36,7 @@ static tutti_group *make(tutti_group *world, const char *backend, const char *ru
     return g;
 }
 
-/* Everybody is through with the group. */
+/* All ranks have finished with the group. */
 static void end(tutti_group *world, tutti_group *g)
 {
     EXPECT_OK(tutti_barrier(world, NULL));
@@ -53,16 +53,16 @@ static tutti_status sum(tutti_group *g, int64_t timeout_ms, tutti_error *e)
     return status;
 }
 
-/* A failure of the group that was told to a rank which is not to blame. */
-static void expect_told(int line, tutti_status status, const tutti_error *e, int32_t culprit)
+/* Expects a failure of the group that names `suspect`. */
+static void expect_group_failure(int line, tutti_status status, const tutti_error *e, int32_t suspect)
 {
     char name[24];
-    snprintf(name, sizeof(name), "rank %d", culprit);
+    snprintf(name, sizeof(name), "rank %d", suspect);
     bool fits = status > TUTTI_MISMATCH && e->status == status && e->scope == TUTTI_SCOPE_GROUP &&
-                e->suspect == culprit && strstr(e->message, name);
+                e->suspect == suspect && strstr(e->message, name);
     if (!fits) {
         char what[600];
-        snprintf(what, sizeof(what), "expected a failure by rank %d, got %s (suspect %d): %s", culprit,
+        snprintf(what, sizeof(what), "expected a failure by rank %d, got %s (suspect %d): %s", suspect,
                  tutti_status_name(status), e->suspect, e->message);
         test_fail(__FILE__, line, what);
     }
@@ -116,7 +116,7 @@ static void delays(tutti_group *world)
     end(world, g);
 }
 
-/* What counts as payload, by the least time that each operation takes at 1 MiB per second. */
+/* The payload of each operation, measured by its least duration at 1 MiB per second. */
 static void bandwidth(tutti_group *world)
 {
     enum { PART = 8192, KIB = 1024 };
@@ -200,7 +200,8 @@ static void bandwidth_and_delay(tutti_group *world)
     end(world, g);
 }
 
-/* A status that the group survives: the rank that the rule names fails with it, the others hear of it, all go on. */
+/* A status that the group survives: the call fails on the rank that the rule names and on the others, and all
+ * continue. */
 static void fails_in_step(tutti_group *world)
 {
     const int32_t rank = tutti_group_rank(world);
@@ -230,19 +231,19 @@ static void fails_the_group(tutti_group *world)
     tutti_error e;
     EXPECT_OK(sum(g, -1, &e));
     EXPECT_OK(sum(g, -1, &e));
-    EXPECT_OK(tutti_barrier(world, NULL)); /* nobody is in an earlier call when the group fails */
+    EXPECT_OK(tutti_barrier(world, NULL)); /* no rank is in an earlier call when the group fails */
     tutti_status status = sum(g, -1, &e);
-    expect_told(__LINE__, status, &e, 1);
+    expect_group_failure(__LINE__, status, &e, 1);
     if (rank == 1) {
         test_status(__FILE__, __LINE__, "rank 1", status, TUTTI_TIMEOUT, &e, "rule 1 of fault.rules (match 3)");
     } else {
         EXPECT(!strstr(e.message, "messages"));
     }
     status = tutti_barrier(g, TUTTI_CALL(.timeout_ms = -1, .error = &e));
-    expect_told(__LINE__, status, &e, 1);
+    expect_group_failure(__LINE__, status, &e, 1);
     EXPECT(status == TUTTI_REVOKED);
     EXPECT_OK(tutti_group_error(g, &e));
-    expect_told(__LINE__, e.status, &e, 1);
+    expect_group_failure(__LINE__, e.status, &e, 1);
     int32_t found;
     EXPECT(tutti_probe(g, (rank + 1) % RANKS, 0, &found, NULL, &e) == TUTTI_REVOKED);
     end(world, g);
@@ -261,7 +262,7 @@ static void messages_fail(tutti_group *world)
         EXPECT(e.operation == TUTTI_OP_SEND && e.scope == TUTTI_SCOPE_CALL);
         value = 8;
         EXPECT_OK(tutti_send(g, &t, 1, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1)));
-        EXPECT_OK(tutti_barrier(world, NULL)); /* nobody is in an earlier call when the group fails */
+        EXPECT_OK(tutti_barrier(world, NULL)); /* no rank is in an earlier call when the group fails */
         EXPECT_ERROR(&e, TUTTI_SYSTEM, "rule 2", tutti_send(g, &t, 1, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1)));
         EXPECT(e.scope == TUTTI_SCOPE_GROUP);
         EXPECT(tutti_group_error(g, &e) == TUTTI_OK && e.status == TUTTI_SYSTEM);
@@ -270,7 +271,7 @@ static void messages_fail(tutti_group *world)
         EXPECT(value == 8); /* nothing of the first one was sent */
         EXPECT_OK(tutti_barrier(world, NULL));
         tutti_status status = tutti_recv(g, &t, 0, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1), NULL);
-        expect_told(__LINE__, status, &e, 0);
+        expect_group_failure(__LINE__, status, &e, 0);
         EXPECT(strstr(e.message, "messages"));
         EXPECT(tutti_group_error(g, &e) == TUTTI_OK && e.status == TUTTI_REVOKED);
     } else {
@@ -296,7 +297,8 @@ static void messages_fail(tutti_group *world)
     end(world, g);
 }
 
-/* The others find out by their deadlines; the rank that dropped out hears of that long before its own. */
+/* The other ranks detect the drop by their deadlines. The rank that dropped out sees the failure long before its own
+ * deadline. */
 static void drops(tutti_group *world)
 {
     const int32_t rank = tutti_group_rank(world);
@@ -305,18 +307,18 @@ static void drops(tutti_group *world)
     EXPECT_OK(sum(g, -1, &e));
     EXPECT_OK(tutti_barrier(world, NULL));
     tutti_status status = sum(g, rank == 0 ? 1000 : -1, &e);
-    expect_told(__LINE__, status, &e, 2);
+    expect_group_failure(__LINE__, status, &e, 2);
     EXPECT(rank == 1 || status == TUTTI_TIMEOUT);
     EXPECT(rank != 2 || strstr(e.message, "did not take part, by rule 1 of fault.rules (match 2)"));
     EXPECT(sum(g, -1, &e) == TUTTI_REVOKED);
     EXPECT(sum(g, -1, &e) == TUTTI_REVOKED);
     end(world, g);
 
-    /* the other way round: it gives up by its own deadline, and tells them */
+    /* the other way round: the rank that dropped out reaches its deadline first, and the others see its failure */
     g = make(world, "fault", "all_reduce:drop,rank=2");
     int64_t begun = now_ns();
     status = sum(g, rank == 2 ? 50 : -1, &e);
-    expect_told(__LINE__, status, &e, 2);
+    expect_group_failure(__LINE__, status, &e, 2);
     EXPECT(rank != 2 || (status == TUTTI_TIMEOUT && now_ns() - begun >= (50 + 250) * MS));
     end(world, g);
 
@@ -330,7 +332,7 @@ static void drops(tutti_group *world)
                      tutti_send(g, &t, 1, 0, TUTTI_CALL(.error = &e, .timeout_ms = 50)));
     } else if (rank == 1) {
         status = tutti_recv(g, &t, 0, 0, TUTTI_CALL(.error = &e, .timeout_ms = -1), NULL);
-        expect_told(__LINE__, status, &e, 0);
+        expect_group_failure(__LINE__, status, &e, 0);
         EXPECT(tutti_send(g, &t, 0, 0, TUTTI_CALL(.timeout_ms = -1)) == TUTTI_REVOKED);
     }
     end(world, g);
@@ -343,11 +345,11 @@ static void delays_end(tutti_group *world)
     tutti_error e;
     tutti_group *g = make(world, "fault", "*:delay=80000s,rank=0;*:error=PEER_DEAD,rank=1");
     tutti_status status = rank == 0 ? tutti_barrier(g, TUTTI_CALL(.timeout_ms = -1, .error = &e)) : sum(g, -1, &e);
-    expect_told(__LINE__, status, &e, 1);
+    expect_group_failure(__LINE__, status, &e, 1);
     EXPECT(rank != 1 || status == TUTTI_PEER_DEAD);
     end(world, g);
 
-    /* then the inner operation decides: the others are there, or as good as */
+    /* then the inner operation decides: the other ranks have arrived, or soon will */
     g = make(world, "fault", "all_reduce:delay=80000s,rank=0");
     int64_t begun = now_ns();
     status = sum(g, rank == 0 ? 100 : -1, &e);
@@ -355,7 +357,7 @@ static void delays_end(tutti_group *world)
     EXPECT(status == TUTTI_OK || status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
     end(world, g);
 
-    /* what has ended well stays so, however long it should have taken */
+    /* an operation that has ended with OK keeps that status, even if the rule delays its return past the deadline */
     g = make(world, "fault", "all_reduce:bandwidth=1,rank=1");
     const int64_t count = 100000;
     int32_t *data = calloc((size_t)count, sizeof(*data));
@@ -411,7 +413,7 @@ static void asynchronous(tutti_group *world)
     end(world, g);
 }
 
-/* A call that has been cancelled is not failed by a rule instead. */
+/* A rule does not fail a call that has been cancelled. */
 static void cancelled_first(tutti_group *world)
 {
     const int32_t rank = tutti_group_rank(world);
@@ -438,7 +440,7 @@ static void cancelled_first(tutti_group *world)
     end(world, g);
 }
 
-/* A failure of the group ends what waits in it asynchronously too. */
+/* A failure of the group ends asynchronous operations that wait in it, too. */
 static void asynchronous_failure(tutti_group *world)
 {
     const int32_t rank = tutti_group_rank(world);
@@ -455,12 +457,12 @@ static void asynchronous_failure(tutti_group *world)
     EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.timeout_ms = rank == 2 ? 100 : -1), &barrier));
     tutti_status status = tutti_work_wait(barrier, TUTTI_FOREVER);
     EXPECT_OK(tutti_work_error(barrier, &e));
-    expect_told(__LINE__, status, &e, 2);
+    expect_group_failure(__LINE__, status, &e, 2);
     EXPECT_OK(tutti_work_release(barrier));
     if (rank == 0) {
         status = tutti_work_wait(message, TUTTI_FOREVER);
         EXPECT_OK(tutti_work_error(message, &e));
-        expect_told(__LINE__, status, &e, 2);
+        expect_group_failure(__LINE__, status, &e, 2);
         EXPECT_OK(tutti_work_release(message));
     }
     end(world, g);

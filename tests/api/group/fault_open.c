@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the backend fault wraps: which backends it refuses and why, that all ranks hear of one rank's refusal, and that an
- * inner backend which is as bare as the interface allows gets its operations as they were made.
+ * What the backend fault wraps: which backends it refuses and why. If one rank is refused, all ranks get the error. An
+ * inner backend with the minimal interface gets its operations unchanged.
  */
 #include "api/check.h"
 
@@ -138,13 +138,13 @@ static void bare_inner(void)
     EXPECT(runs == 1 && seen.kind == TUTTI_OP_ALL_REDUCE && seen.redop == TUTTI_PREMUL_SUM && seen.scale == 3 &&
            seen.user_tag == 77 && seen.timeout_ms == 1234 && seen.dst == &value && seen.src == &value &&
            seen.count == 1 && seen.failed == TUTTI_OK && seen.begun_ns > 0);
-    /* it could not tell the others, so it hears nothing of it */
+    /* this inner backend cannot notify the other ranks, so the failed operation does not reach it */
     EXPECT_ERROR(&e, TUTTI_NO_MEMORY, "rule 2", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
     EXPECT(runs == 1 && e.scope == TUTTI_SCOPE_CALL);
     EXPECT_OK(tutti_group_error(g, &e));
     EXPECT(e.status == TUTTI_OK);
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, NULL));
-    /* nor can it be told that the group has failed, which holds all the same */
+    /* this inner backend cannot be revoked, but the group has failed all the same */
     EXPECT_ERROR(&e, TUTTI_BACKEND, "rule 2", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
     EXPECT_ERROR(&e, TUTTI_REVOKED, "BACKEND", tutti_broadcast(g, &t, 0, TUTTI_CALL(.error = &e)));
     EXPECT(runs == 2 && e.scope == TUTTI_SCOPE_GROUP && e.suspect == 0 && e.vendor_code == TUTTI_BACKEND);
@@ -154,7 +154,7 @@ static void bare_inner(void)
     EXPECT(atomic_load(&closed) == 1);
 }
 
-/* The core fails a group whose lane does not get free in time; that holds for this inner backend too. */
+/* If a lane stays occupied past the deadline, the core fails the group; that holds for this inner backend, too. */
 static void bare_inner_is_late(void)
 {
     tutti_error e;
@@ -175,7 +175,7 @@ static void bare_inner_is_late(void)
     sem_post(&gate);
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
     EXPECT_OK(tutti_work_release(work));
-    for (int i = 0; i < 3; i++) { /* the rule's turn comes, but what has failed is not failed once more */
+    for (int i = 0; i < 3; i++) { /* the rule matches, but a group that has failed does not fail again */
         EXPECT(tutti_all_reduce(g, &t, &t, TUTTI_SUM, NULL) == TUTTI_REVOKED);
     }
     EXPECT_OK(tutti_group_destroy(g, NULL));
@@ -183,7 +183,7 @@ static void bare_inner_is_late(void)
     sem_destroy(&gate);
 }
 
-/* An inner backend with messages, but without a memory for failures. */
+/* An inner backend with messages that keeps no failures. */
 static void null_inner(void)
 {
     tutti_error e;
@@ -212,7 +212,7 @@ static tutti_status open_on(tutti_group *world, const char *backend, const char 
     return tutti_group_create(world, all, RANKS, TUTTI_CONFIG(.backend = "fault", .settings = settings), g, e);
 }
 
-/* One rank that cannot go on: nobody waits for it inside the inner backend (the deadline is 5 minutes). */
+/* One rank cannot continue: no rank waits for it inside the inner backend (the deadline is 5 minutes). */
 static tutti_status one_refuses(tutti_group *world, void *user)
 {
     (void)user;

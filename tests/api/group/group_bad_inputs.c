@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What tutti_group_create, tutti_group_split, tutti_run_threads and the functions that read a group refuse. A refusal
- * touches nobody: the parent works on, and so does the next good call, though only one rank has made the bad one.
+ * has no effect on other ranks: the parent still works, and so does the next good call, even if only one rank made the
+ * bad one.
  */
 #include "api/check.h"
 
@@ -61,7 +62,7 @@ static void bad_create(tutti_group *world)
     EXPECT(tutti_group_create(world, all, 0, NULL, &g, NULL) == TUTTI_INVALID_ARGUMENT);
 }
 
-/* A configuration that only all members together can judge: everybody is told, nobody hangs. */
+/* A configuration that only all members together can check: all ranks get the error, and none hangs. */
 static void refused_by_all(tutti_group *world)
 {
     const int32_t all[RANKS] = {0, 1, 2};
@@ -109,9 +110,9 @@ static void split_order(tutti_group *world)
     EXPECT_USABLE(g);
     EXPECT_OK(tutti_group_destroy(g, &e));
     g = untouched;
-    EXPECT_OK(tutti_group_split(world, -1, 7, NULL, &g, &e)); /* nobody joins anything */
+    EXPECT_OK(tutti_group_split(world, -1, 7, NULL, &g, &e)); /* no rank joins a group */
     EXPECT(g == NULL);
-    EXPECT_OK(tutti_group_split(world, me, 0, NULL, &g, &e)); /* everybody alone */
+    EXPECT_OK(tutti_group_split(world, me, 0, NULL, &g, &e)); /* each rank alone */
     EXPECT(tutti_group_size(g) == 1 && tutti_group_global_rank(g, 0) == me && tutti_group_local_rank(g, me) == 0);
     EXPECT_USABLE(g);
     EXPECT_OK(tutti_group_destroy(g, &e));
@@ -162,7 +163,7 @@ static void bad_threads(void)
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "function", tutti_run_threads(2, NULL, NULL, &e));
 }
 
-/* What is refused by a group that communicates nothing. */
+/* What a group refuses whose backend does not communicate. */
 static void null_backend(void)
 {
     tutti_error e;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=150 trees=release,debug,address,undefined */
 /*
- * fork() while groups are alive. Their handles answer FORKED in the child, which can join a world of its own, end by
- * exit(), or be forked again; the parent notices nothing. (Not under ThreadSanitizer, which cannot start threads in the
+ * fork() while groups are alive. In the child their handles return FORKED. The child can join a world of its own, end
+ * by exit(), or fork again. The parent is not affected. (Not under ThreadSanitizer, which cannot start threads in the
  * child of a process that has threads.)
  */
 #include "init_processes.h"
@@ -116,7 +116,7 @@ static void grandchild(tutti_group *g)
     EXPECT_OK(tutti_finalize(NULL));
 }
 
-/* The same calls as in expect_forked, so often that the thread remembers them: it must not take what it has for the child's. */
+/* The same calls as in expect_forked, until the call cache holds them: the child must not use the entries. */
 static void remember_calls(tutti_group *g)
 {
     tutti_error e;
@@ -161,7 +161,8 @@ static void forking_rank(int32_t rank, void *user)
     EXPECT_OK(tutti_finalize(&e));
 }
 
-/* Another thread makes and destroys groups all the time: the child must not find a lock held by nobody. */
+/* Another thread makes and destroys groups all the time: the child must not inherit a lock that none of its threads
+ * holds. */
 static atomic_int stop;
 
 static void *churn(void *user)
@@ -186,7 +187,7 @@ static void join_alone(tutti_group *g)
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .backend = "local"), &own, &e));
     EXPECT_USABLE(own);
     EXPECT_OK(tutti_finalize(&e));
-    _exit(test_result()); /* what the other threads were in the middle of is lost here: a leak checker would count it */
+    _exit(test_result()); /* the child loses memory that the other threads were using: a leak checker would count it */
 }
 
 static void busy_parent(int32_t rank, void *user)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a group: what a handle answers after the end, what happens to a group that is in use, and what a callback
- * may do. A handle is an index and a generation, so a stale one, or a number that never was one, is refused and never
- * followed.
+ * The life of a group: the answers of its handle after the end, destroying a group that is in use, and the calls that a
+ * callback may make. A handle is an index and a generation. A stale or invented handle is refused, and never
+ * dereferenced.
  */
 #include "api/check.h"
 
@@ -140,8 +140,8 @@ static void one_work(tutti_group *g)
     EXPECT_OK(tutti_work_release(work));
 }
 
-/* Neither destroy nor finalize takes a group away from under a thread. A finalize that refuses leaves everything as it is:
- * idle groups and events objects, too. */
+/* Neither destroy nor finalize removes a group while a thread uses it. A finalize that refuses changes nothing, also
+ * not idle groups and events objects. */
 static void in_use(void)
 {
     struct visit v = {.group = alone()};
@@ -186,7 +186,7 @@ static void in_use(void)
     sem_destroy(&v.leave);
 }
 
-/* Operations of the caller's own that have not ended keep everything as it is, and the error says so. */
+/* While operations of the caller have not ended, destroy changes nothing, and its error says so. */
 static void pending_works(void)
 {
     tutti_group *idle = alone();
@@ -240,7 +240,7 @@ struct inside {
     char message[440];
 };
 
-/* What a callback tries on its own group is refused; what it does elsewhere works. */
+/* A callback's calls on its own group are refused; calls on other groups work. */
 static void try_everything(tutti_status status, const tutti_error *error, void *user)
 {
     struct inside *in = user;
@@ -317,7 +317,7 @@ static void count_end(tutti_status status, const tutti_error *error, void *user)
     snprintf(in->message, sizeof(in->message), "%s", error->message);
 }
 
-/* A failed operation ends once as well: the callback hears the same status and sentence as the caller. */
+/* A failed operation ends once as well: the callback gets the same status and message as the caller. */
 static tutti_status callback_of_failure(tutti_group *g, void *user)
 {
     (void)user;
@@ -342,7 +342,7 @@ static tutti_status callback_of_failure(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* Sub-groups live on when their parent goes; so does the store they met in. */
+/* Sub-groups outlive their parent, and so does its store. */
 static tutti_status orphans(tutti_group *world, void *user)
 {
     (void)user;

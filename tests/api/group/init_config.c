@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tutti_init refuses before it meets anybody: every field of the configuration, every kind of setting, every
- * variable. The status says what is wrong, the message names the culprit, the group is not written, and the process can
- * go on: after each refusal a good tutti_init still works.
+ * What tutti_init refuses before it contacts other ranks: every field of the configuration, every kind of setting,
+ * every variable. The status says what is wrong, the message names the argument, and the group is not written. After
+ * each refusal a good tutti_init still works.
  */
 #include "init_processes.h"
 
@@ -32,7 +32,7 @@ static void refused(const char *file, int line, const tutti_config *config, tutt
 
 #define REFUSED(want, word, ...) refused(__FILE__, __LINE__, TUTTI_CONFIG(__VA_ARGS__), (want), (word))
 
-/* A world of one rank, made, used and given back. */
+/* Makes a world of one rank, uses it and destroys it. */
 static void good(const char *file, int line, const tutti_config *config)
 {
     tutti_error e;
@@ -69,7 +69,7 @@ static void fields(void)
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 3, but config.world_size is 0", .rank = 3);
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is -1, but config.world_size is 0", .rank = -1, .backend = "null");
     tutti_config_init(&c);
-    GOOD(&c); /* all zeros: one rank, as the environment says */
+    GOOD(&c); /* all zeros: one rank, since the environment names no world */
     GOOD(TUTTI_CONFIG(.rank = 0, .world_size = 0));
 
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.timeout_ms", .timeout_ms = -2, .world_size = 1);
@@ -178,7 +178,7 @@ static void settings(void)
     GOOD(TUTTI_CONFIG(.world_size = 1, .settings = automatic));
 }
 
-/* One variable at a time: the message names it, and what the program asks for itself counts more. */
+/* One variable at a time: the message names it, and a value in the configuration takes precedence. */
 static void variables(void)
 {
     static const struct {
@@ -241,7 +241,7 @@ static void variables(void)
     EXPECT_OK(tutti_group_destroy(g, NULL));
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.settings = list, .lanes = 7), &g, NULL));
     EXPECT(tutti_group_lanes(g) == 7);
-    /* A sub-group takes its parent's values, not the variable's, unless it is told otherwise. */
+    /* A sub-group takes its parent's values, not the variable's, unless its configuration sets them. */
     const int32_t self = 0;
     tutti_group *child = NULL;
     EXPECT_OK(tutti_group_create(g, &self, 1, NULL, &child, NULL));
@@ -294,7 +294,7 @@ static void backends(void)
     REFUSED(TUTTI_INVALID_ARGUMENT, "cpu:local", .backend = "cpu:shm,cpu:local", .world_size = 1); /* two for one */
     REFUSED(TUTTI_NOT_AVAILABLE, "cuda", .device = "cuda", .world_size = 1);
     REFUSED(TUTTI_NOT_AVAILABLE, "rocm", .device = "rocm", .device_index = 1, .world_size = 1);
-    /* what is missing is told under the name of the backend that was asked for */
+    /* the error names the backend that the caller asked for */
     REFUSED(TUTTI_NOT_AVAILABLE, "backend nccl is not available: device cuda cannot be used here: ", .backend = "nccl");
     REFUSED(TUTTI_NOT_AVAILABLE, "backend nccl is not available: device cuda", .backend = "cpu:shm,cuda:nccl",
             .device = "cuda");

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * For tests whose ranks are processes. The parent must not have used Tutti or started threads yet: a rank begins as the
- * copy of a process that knows nothing of any group. A rank that hangs is ended by SIGALRM, one that outlives the test
- * by SIGKILL.
+ * For tests whose ranks are processes. Before, the parent must not use Tutti or start threads: a rank begins as a copy
+ * of a process without any group. SIGALRM ends a rank that hangs, SIGKILL one that outlives the test.
  */
 #ifndef TESTS_API_INIT_PROCESSES_H
 #define TESTS_API_INIT_PROCESSES_H
@@ -82,7 +81,7 @@ static inline void test_processes(const char *what, int32_t count, process_funct
     }
 }
 
-/* A unix store that no other test, and no other part of this one, meets in. */
+/* The address of a unix store that no other test, and no other part of this one, uses. */
 static inline void test_store_name(char *url, size_t capacity)
 {
     static unsigned serial;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=150 */
 /*
- * Ranks that do not fit together: one is missing, one is claimed twice, or they want different things. Each case is
- * what really happens: processes call tutti_init and end when it fails, also the one that serves the store.
- * Everybody must be told the reason, and told whom to look at.
+ * Ranks that do not fit together: one is missing, one is claimed twice, or their configurations differ. The cases are
+ * real: processes call tutti_init and end when it fails, also the process that serves the store. All ranks must get the
+ * cause and the suspect.
  */
 #include "init_processes.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define SHORT_MS 1500
-#define LONG_MS  20000 /* passes only if somebody is not told */
+#define LONG_MS  20000 /* a rank that waits this long was not notified */
 
 static tutti_status join(const tutti_config *config, tutti_error *e)
 {
@@ -32,7 +32,7 @@ static void go_on(void)
     EXPECT_OK(tutti_finalize(&e));
 }
 
-/* Ranks 1 and 3 of 4 never come; the two that do name both. */
+/* Ranks 1 and 3 of 4 never come; the error of the other two names both. */
 static void missing(int32_t index, void *user)
 {
     tutti_error e;
@@ -54,8 +54,9 @@ static void missing_server(int32_t index, void *user)
     go_on();
 }
 
-/* Processes 0 and 1 both come as rank 0 of 2, process 2 as rank 1: one of the first two is refused, and its ending does
- * not disturb the others. These stay until it has come: whoever comes when a job is over is told something else. */
+/* Processes 0 and 1 both come as rank 0 of 2, process 2 as rank 1. One of the first two is refused, and its end does
+ * not disturb the others. They stay until the refused process has come: after the end of a job it would get another
+ * error. */
 struct claims {
     const char *store;
     atomic_int *taken;
@@ -89,7 +90,7 @@ static void twice(int32_t index, void *user)
 
 struct difference {
     const char *store;
-    const tutti_config *odd; /* what rank 1 asks for */
+    const tutti_config *odd; /* the configuration of rank 1 */
     const tutti_config *even;
     const char *word;
     int32_t odd_size;
@@ -107,7 +108,7 @@ static void differ(int32_t rank, void *user)
     c.timeout_ms = LONG_MS;
     tutti_status status = join(&c, &e);
     test_status(__FILE__, __LINE__, d->word, status, TUTTI_MISMATCH, &e, d->word);
-    /* whom to look at: rank 1 is told of another one, the others of rank 1 (or of one who saw the same) */
+    /* the suspect: rank 1 names another rank, the others name rank 1 */
     EXPECT(rank == 1 ? e.suspect >= 0 && e.suspect != 1 : e.suspect == 1);
     EXPECT(strstr(e.message, "rank 1 ") != NULL);
     go_on();
@@ -135,7 +136,7 @@ static void differences(void)
     }
 }
 
-/* A rank asks for a backend that joins threads only; all are told why that cannot be. */
+/* A rank asks for a backend that joins threads only; all ranks get the cause. */
 static void threads_only(int32_t rank, void *user)
 {
     tutti_error e;
@@ -154,8 +155,7 @@ static void unknown_backend(int32_t rank, void *user)
     go_on();
 }
 
-/* Nobody waits for anybody: a rank that has joined ends at once. Then all have joined, also the slowest. */
-/* A backend that only rank 1 cannot use: every rank says which one, where, and why. */
+/* A backend that only rank 1 cannot use: every rank names the backend, the rank, and the cause. */
 static void unavailable_backend(int32_t rank, void *user)
 {
     tutti_error e;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=150 */
 /*
- * Three ranks meet through every kind of rendezvous and exchange data through backend shm, whose memory travels as
- * descriptors: a store that cannot pass those (tcp, file, the caller's own) makes the backend find another way. Each is
- * used for two worlds at once, sub-groups, and again after tutti_finalize.
+ * Three ranks join through every kind of rendezvous and exchange data through backend shm, whose memory travels as
+ * descriptors. If a store cannot pass descriptors (tcp, file, the caller's own), the backend uses another channel. Each
+ * store serves two worlds at once, sub-groups, and again after tutti_finalize.
  */
 #include "init_processes.h"
 
@@ -109,12 +109,12 @@ static struct table *table_make(void)
     return t;
 }
 
-/* A rank that meets the others' words of an earlier job, with one of them changed: what rank 0 decides for all, and what
- * every rank says of itself, is read as a stranger's. */
+/* A rank reads the records of an earlier job, one of them changed: the decision of rank 0, or a rank's own record. It
+ * must check them like any bytes from outside. */
 struct replay {
     struct table *table;
     const char *key;
-    size_t at; /* these bytes are others */
+    size_t at; /* these bytes are replaced */
     size_t count;
     const void *bytes;
     size_t longer; /* and so many are added */
@@ -179,7 +179,7 @@ static void words_are_checked(struct table *t)
         cases[i].table = t;
         test_processes(cases[i].key, 1, replayed, &cases[i]);
     }
-    EXPECT(access(url + strlen("file:"), F_OK) != 0); /* nobody was led to open it */
+    EXPECT(access(url + strlen("file:"), F_OK) != 0); /* no rank has opened it */
 }
 
 struct place {
@@ -299,7 +299,7 @@ static int free_port(void)
     return port;
 }
 
-/* Removes the store's folder. What lies there are values only: no drafts, no folders. */
+/* Removes the store's folder. It holds values only: no drafts, no folders. */
 static void remove_folder(const char *path)
 {
     DIR *folder = opendir(path);

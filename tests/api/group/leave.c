@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that leave while groups are made from theirs. Who has done its part may leave at once, and the others get the group;
- * who has not is missed by all of them, by number, and nobody gets it. The ranks are threads and meet at a table of this test,
- * which keeps a rank's last record from another one for as long as it takes that one to see the departure of a third.
+ * Ranks that leave while their group makes another one. A rank that has done its part may leave at once, and the others
+ * get the group. If a rank leaves before, all others fail and name it, and no rank gets the group. The ranks are
+ * threads with a table of this test as store. The table hides a rank's last record from another rank until that one has
+ * seen a third rank leave.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -24,10 +25,9 @@ struct entry {
     size_t length;
 };
 
-/* As one rank sees it: keys are named by their ends. */
+/* The view of one rank: keys are named by their ends. */
 struct view {
-    const char
-        *hidden; /* is not there, until `counted` has been asked for LOOKS times after a departure; NULL: nothing */
+    const char *hidden; /* absent until `counted` was read LOOKS times after a departure; NULL: nothing */
     const char *counted;
     int looks;
     const char *broken; /* cannot be read; NULL: nothing */
@@ -152,7 +152,7 @@ static void use(tutti_group *made, int32_t size)
     EXPECT_OK(tutti_group_destroy(made, NULL));
 }
 
-/* Rank 1 has all it needs, and leaves both groups, while rank 0 waits for the last word of rank 2. */
+/* Rank 1 has all it needs, and leaves both groups, while rank 0 waits for the last record of rank 2. */
 static void finished(tutti_group *g, int32_t rank)
 {
     static const int32_t all[RANKS] = {0, 1, 2};
@@ -162,7 +162,7 @@ static void finished(tutti_group *g, int32_t rank)
     if (rank == 0) {
         EXPECT(views[0].looks >= LOOKS);
         add(&ends);
-    } else if (rank == 2) { /* whose last word rank 0 cannot see before */
+    } else if (rank == 2) { /* rank 0 cannot see the last record of rank 2 before */
         await(&ends, 1);
     }
     EXPECT_OK(tutti_group_destroy(made, NULL));
@@ -184,7 +184,7 @@ static void voted(tutti_group *g, int32_t rank)
     leave(g);
 }
 
-/* Rank 1, which has another number in the new group, does not come. */
+/* Rank 1, which has another number in the new group, never calls. */
 static void absent(tutti_group *g, int32_t rank)
 {
     static const int32_t list[RANKS] = {1, 0, 2};
@@ -208,7 +208,7 @@ static void not_voted(tutti_group *g, int32_t rank)
     leave(g);
 }
 
-/* Rank 2 comes when both others have left, one because of the other. */
+/* Rank 2 calls when both others have left: rank 0 by itself, or because of rank 1's leaving. */
 static void in_turn(tutti_group *g, int32_t rank)
 {
     static const int32_t all[RANKS] = {0, 1, 2};
@@ -224,7 +224,7 @@ static void in_turn(tutti_group *g, int32_t rank)
     leave(g);
 }
 
-/* Rank 1 cannot go on, and leaves: the others hear why. */
+/* Rank 1 cannot continue, and leaves: the other ranks get the cause. */
 static void failing(tutti_group *g, int32_t rank)
 {
     static const int32_t all[RANKS] = {0, 1, 2};
@@ -308,7 +308,7 @@ static void run_growth(void)
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "local", .world_size = 1), &alone, &e));
     EXPECT_OK(tutti_group_token(alone, token, sizeof(token), &e));
     EXPECT_OK(tutti_group_destroy(alone, &e));
-    /* keeps the place where they meet until the last one has come */
+    /* keeps the store open until the last rank has joined */
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "local", .world_size = 1, .store = token), &alone, &e));
     if (pthread_create(&thread, NULL, newcomer, NULL) != 0) {
         abort();

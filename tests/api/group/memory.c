@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti/memory.h where it is ordinary memory (threads, a group of one, backend null) and where ranks that are threads
- * share a heap as processes do (backend shm); through backend fault; and what every function refuses.
+ * tutti/memory.h where it is ordinary memory (threads, a group of one, backend null), where threads share a heap as
+ * processes do (backend shm), and through backend fault. Also what every function refuses.
  */
 #include "api/check.h"
 
@@ -92,7 +92,7 @@ static void bad_inputs(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* A group's memory outlives it in those that were made from it, and a stale handle is noticed. */
+/* A group's memory outlives it in the groups that were made from it, and a stale handle is refused. */
 static void lives_on(tutti_group *g)
 {
     tutti_error e;

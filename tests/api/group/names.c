@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of statuses, operations, dtypes and reduce ops: each once, readable back, with an answer for unknown values. */
+/*
+ * Names of statuses, operations, dtypes and reduce ops: all different, parsed back to the same value, with an answer
+ * for unknown values.
+ */
 #include <ctype.h>
 #include <stdbool.h>
 

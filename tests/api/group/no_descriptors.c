@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that runs out of descriptors while it joins: with one more each time, until it can. Every failure is
- * NO_RESOURCE with a sentence, comes without waiting for the deadline, and leaves no descriptor behind; what then succeeds
- * works. Where the process serves the store, too, the server runs out together with its client.
+ * A process that runs out of descriptors while it joins: the limit rises by one until the join works. Every failure is
+ * NO_RESOURCE with a message. It does not wait for the deadline, and leaves no descriptor open. After a success the
+ * group works. Where the process also serves the store, the server runs out together with its client.
  */
 #include <dirent.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 #define MOST 64 /* descriptors that a group of one may need */
 
-/* How many are open; the one that counts is among them each time. */
+/* Counts the open descriptors, always including the one that opendir opens. */
 static int open_descriptors(void)
 {
     int count = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backends from outside: registered by the program, or loaded from a plug-in file. A good one runs operations like
- * those that are built in; a bad one is refused with a reason, and nothing of it stays behind. Opening a group is
- * transactional: if it fails on one rank, it fails on all, and what the others had opened is closed.
+ * Backends from outside: registered by the program, or loaded from a plug-in file. A good one runs operations like a
+ * built-in backend. A bad one is refused with a reason and leaves nothing behind. Opening a group is transactional: if
+ * it fails on one rank, it fails on all, and each rank closes what it had opened.
  */
 #include "init_processes.h"
 
@@ -60,7 +60,7 @@ static void copy_fini(void)
     atomic_fetch_add(&ended, 1);
 }
 
-/* Checks what a backend is promised in its open, and fails where it is told to. */
+/* Checks the promises to a backend's `open`, and fails where the test says. */
 static tutti_status copy_open(const tutti_open_info *info, void **state, tutti_error *error)
 {
     EXPECT(info->size == sizeof(*info) && info->rank >= 0 && info->rank < info->world_size && info->lanes == 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recovery among threads: who waits hears of a revocation and of an abort, what may be called afterwards and what it answers,
- * agreement, shrinking without a rank that has left, growing by newcomers, and engines that can do nothing of it. Deaths are
- * tests/faults/recovery.c.
+ * Recovery among threads. Waiting ranks see a revocation and an abort. Then: which calls are valid afterwards and their
+ * results, agreement, shrinking without a rank that has left, growing by newcomers, and engines without recovery.
+ * tests/faults/recovery.c tests deaths.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -25,7 +25,7 @@ static tutti_status sum(tutti_group *g, tutti_error *error)
     return status;
 }
 
-/* What a group that has failed answers, whatever it was. */
+/* The results of all calls on a group that has failed, for any cause. */
 static void expect_failed(tutti_group *g, const char *why)
 {
     int64_t one = 1;
@@ -89,7 +89,7 @@ static void await(sem_t *semaphore)
 
 static sem_t has_revoked;
 
-/* Who has called nothing since is told all the same by what asks whether the group has failed. */
+/* A rank that has made no call since gets the failure from tutti_group_error as well. */
 static tutti_status heard(tutti_group *g, void *user)
 {
     (void)user;
@@ -135,8 +135,9 @@ static void *wait_for_ever(void *group)
     return NULL;
 }
 
-/* Rank 0's threads wait for ever in an operation, a message, an agreement, and, behind the first, in the queue of its lane,
- * until another thread aborts. Then its group can be destroyed, whatever is still on its way out. */
+/* Threads of rank 0 wait without a deadline: in an operation, a message, an agreement, and in the queue of the lane
+ * behind the operation. Another thread aborts. Then the group can be destroyed, even if a thread has not returned
+ * yet. */
 static tutti_status aborted(tutti_group *g, void *user)
 {
     (void)user;
@@ -210,7 +211,8 @@ static void *wait_until_aborted(void *user)
     return NULL;
 }
 
-/* Two threads of a rank want the same: one is BUSY, the other waits for the other rank until a third one aborts. */
+/* Two threads of a rank make the same call: one is BUSY, the other waits for the other rank until a third thread
+ * aborts. */
 static void end_by_abort(tutti_group *g, tutti_status (*wait)(tutti_group *g, tutti_error *e))
 {
     tutti_error e;
@@ -232,7 +234,7 @@ static void end_by_abort(tutti_group *g, tutti_status (*wait)(tutti_group *g, tu
 
 static sem_t has_aborted;
 
-/* Who aborts may call again, and takes part in what the others have begun. */
+/* A rank that aborts may call again, and takes part in calls that the others have begun. */
 static tutti_status ended(tutti_group *g, void *user)
 {
     (void)user;
@@ -283,7 +285,7 @@ static void *abort_soon(void *group)
     return NULL;
 }
 
-/* Rank 0 aborts while both shrink, wherever that finds them, and shrinks again: there are never two new groups. */
+/* Rank 0 aborts while both ranks shrink, at any point, and shrinks again: there are never two new groups. */
 static tutti_status torn(tutti_group *g, void *user)
 {
     (void)user;
@@ -297,7 +299,7 @@ static tutti_status torn(tutti_group *g, void *user)
         pthread_join(thread, NULL);
     } else {
         shrink(&s);
-        /* that is the other rank's business: this one may only have been too late */
+        /* the other rank reports such an error; this rank may only have been late */
         EXPECT(s.status != TUTTI_REVOKED || strstr(s.error.message, "without this rank"));
     }
     for (int i = 0; i < 3 && rank == 0 && s.status != TUTTI_OK; i++) {
@@ -305,7 +307,7 @@ static tutti_status torn(tutti_group *g, void *user)
     }
     EXPECT((s.status == TUTTI_OK) == (s.rest != NULL) && s.error.status == s.status);
     atomic_store(&survivors[rank], s.rest ? tutti_group_size(s.rest) : 0);
-    pthread_barrier_wait(&all_done); /* nobody has left before */
+    pthread_barrier_wait(&all_done); /* no rank has left before */
     const int here = atomic_load(&survivors[rank]);
     const int there = atomic_load(&survivors[1 - rank]);
     EXPECT(here == 0 || there == 0 || (here == 2 && there == 2));
@@ -317,7 +319,7 @@ static tutti_status torn(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- who has left, and who does not come --------------------------------------------------------------------------- */
+/* ---- ranks that have left, and ranks that are late --------------------------------------------------------------- */
 
 static tutti_status left(tutti_group *g, void *user)
 {
@@ -343,7 +345,7 @@ static tutti_status left(tutti_group *g, void *user)
     EXPECT(tutti_group_size(rest) == tutti_group_size(g) - 1 && tutti_group_rank(rest) == rank - (rank > 1));
     EXPECT(tutti_group_global_rank(rest, 1) == 2);
     EXPECT_OK(sum(rest, &e));
-    EXPECT_OK(tutti_group_shrink(rest, LONG_MS, &more, &e)); /* what has been shrunk can be shrunk again */
+    EXPECT_OK(tutti_group_shrink(rest, LONG_MS, &more, &e)); /* a shrunk group can be shrunk again */
     EXPECT_OK(sum(more, &e));
     EXPECT_OK(tutti_group_destroy(rest, NULL));
     EXPECT_OK(tutti_group_destroy(more, NULL));
@@ -352,7 +354,7 @@ static tutti_status left(tutti_group *g, void *user)
 
 static sem_t others_done;
 
-/* The last rank does not come: agree says who it is, shrink goes on without it, and then it is too late. */
+/* The last rank is late: agree names it, shrink excludes it, and its own calls then come too late. */
 static tutti_status late(tutti_group *g, void *user)
 {
     (void)user;
@@ -376,7 +378,7 @@ static tutti_status late(tutti_group *g, void *user)
     EXPECT_OK(tutti_group_shrink(g, 6000, &rest, &e));
     EXPECT(tutti_group_size(rest) == last);
     EXPECT_OK(tutti_group_agree(g, &flags, NULL, 0, &count, LONG_MS,
-                                &e)); /* the same agreement: nobody waits for the late one */
+                                &e)); /* the same agreement: no rank waits for the late one */
     EXPECT(count == 1);
     EXPECT_OK(sum(rest, &e));
     EXPECT_OK(tutti_group_destroy(rest, NULL));
@@ -430,7 +432,7 @@ static tutti_status grown(tutti_group *g, void *user)
         EXPECT_OK(tutti_group_token(g, token, sizeof(token), &e));
     }
     EXPECT_OK(sum(g, &e));
-    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "", tutti_group_grow(g, token, 1, 300, &larger, &e)); /* nobody comes */
+    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "", tutti_group_grow(g, token, 1, 300, &larger, &e)); /* no newcomer joins */
     EXPECT(larger == NULL);
     EXPECT_OK(sum(g, &e));
     return TUTTI_OK;
@@ -449,7 +451,7 @@ static void *come_late(void *unused)
     return unused;
 }
 
-/* Growing has the time that it was given, and not the group's deadline, which is shorter. */
+/* Growing uses its own time limit, not the group's deadline, which is shorter. */
 static void patient(void)
 {
     tutti_error e;
@@ -471,7 +473,7 @@ static void patient(void)
     EXPECT_OK(tutti_group_destroy(g, &e));
 }
 
-/* ---- who cannot, and what cannot be -------------------------------------------------------------------------------- */
+/* ---- unsupported engines and bad arguments ----------------------------------------------------------------------- */
 
 static void expect_unsupported(tutti_group *g, bool aborts)
 {
@@ -521,7 +523,7 @@ static void in_callback(tutti_status status, const tutti_error *error, void *use
     EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_group_agree(user, &flags, NULL, 0, &count, 0, &e));
     EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_group_shrink(user, 0, &other, &e));
     EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_group_grow(user, "memory:x", 1, 0, &other, &e));
-    EXPECT_OK(tutti_group_failed(user, NULL, 0, &count, &e)); /* these wait for nobody */
+    EXPECT_OK(tutti_group_failed(user, NULL, 0, &count, &e)); /* these do not wait */
     EXPECT_OK(tutti_group_revoke(user, &e));
     EXPECT_OK(tutti_group_abort(user, &e));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank lacks memory for one moment while it shrinks: at its first allocation, at its second, and so on. Whenever that is, OK
- * on one rank means that all members have the group, and no rank gets OK without one.
+ * A rank lacks memory for one moment while it shrinks: at its first allocation, at its second, and so on. In every
+ * case: if one rank gets OK, all members have the group, and no rank gets OK without one.
  * tutti-test: trees=release,debug,undefined
  */
 #include "api/check.h"
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define ALLOCATIONS_MOST 1000
-#define SHRINK_MS        400 /* others may wait half of it for who cannot open the group */
+#define SHRINK_MS        400 /* others may wait half of it for a rank that cannot open the group */
 #define LONG_MS          60000
 
 static _Thread_local int32_t allocations_left; /* until it lacks; 0: it does not */
@@ -48,13 +48,13 @@ static tutti_status shrinking(tutti_group *g, void *user)
         allocations_left = 0;
     }
     EXPECT(e.status == status && (status == TUTTI_OK) == (rest != NULL));
-    if (status == TUTTI_OK) { /* with whom is a member, who has it then, too */
+    if (status == TUTTI_OK) { /* all other members have the group, too */
         EXPECT_OK(sum(rest, &e));
         EXPECT_OK(tutti_group_destroy(rest, &e));
     } else {
         EXPECT(e.message[0] != '\0');
     }
-    return TUTTI_OK; /* destroys the old group: nobody waits for this rank any more */
+    return TUTTI_OK; /* destroys the old group: no rank waits for this one any more */
 }
 
 int main(void)
