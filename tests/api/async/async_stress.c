@@ -21,7 +21,7 @@ enum { THREADS = 8, LANES = 8, DEPTH = 6 };
 static int operations = 500;
 static uint64_t seed = 1;
 
-/* What this rank does not share with the other one: ways, orders, cancels. */
+/* Random choices that the other rank does not share: ways, orders, cancels. */
 static uint64_t own_draw(int rank, uint64_t key, uint64_t counter)
 {
     return mix(mix(key, 77 + (uint64_t)rank), counter);
@@ -29,7 +29,7 @@ static uint64_t own_draw(int rank, uint64_t key, uint64_t counter)
 
 /* ---- a thread on a lane of its own ---- */
 
-/* What a rank has seen of an operation; compared when all ranks have ended. */
+/* A rank's results of an operation; compared when all ranks have ended. */
 struct seen {
     bool cancelled;
     bool my_cancel;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad arguments of events and deadlines, one case each: the status, a message that names the argument, a group that
- * works on. */
+/*
+ * Bad arguments of events and deadlines, one case each: the status, and a message that names the argument. The group
+ * still works.
+ */
 #include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,7 +153,7 @@ static tutti_status rank(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* In the child of a fork the parent's objects are known, but not to be used. */
+/* In the child of a fork the parent's objects answer FORKED. */
 static void expect_forked(tutti_group *g, tutti_events *events)
 {
     tutti_error e;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad arguments of the functions on queues and cancellation tokens: the right status, a sentence, and nothing written. */
+/* Bad arguments of the functions on queues and cancellation tokens: the status, a message, and no output written. */
 #include "api/check.h"
 
 #define UNTOUCHED INT64_C(77)
 
-/* NULL, handles that never were, and one of another type. `kind` is in the low bits. */
+/* NULL, invented handles, and one of another type. `kind` is in the low bits. */
 #define WRONG 6
 
 static void wrong_handles(tutti_queue *queues[WRONG], tutti_cancel_token *tokens[WRONG], tutti_group *g)

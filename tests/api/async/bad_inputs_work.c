@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad arguments of the asynchronous forms: an error of the right status, no work, no callback, and a group that works. */
+/* Bad arguments of the asynchronous forms: the status, no work, no callback. The group still works. */
 #include "api/check.h"
 
 static _Atomic int called_back;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting and waiting in one: results, causes, tokens, and what becomes of the others when one cannot be started. */
+/* Starting and waiting in one call: results, causes, tokens, and the other operations when one cannot be started. */
 #include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -129,8 +129,8 @@ static void wait_until_cancelled(struct shown *s)
     EXPECT(cancelled == 1);
 }
 
-/* Rank 0 cannot start its third operation while the first two wait for their lane. They are withdrawn, and rank 1 gets
- * the error when it reaches them. */
+/* Rank 0 cannot start its third operation while the first two are queued in their lane. It cancels them, and rank 1
+ * gets the error when it reaches them. */
 static void one_cannot_start(tutti_group *g)
 {
     static struct shown shown[2];
@@ -234,7 +234,7 @@ static void tokens(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* Last, because it spoils the group: operations that the peer never joins. */
+/* Last, because the group fails: operations that the peer never joins. */
 static _Atomic int deadline_over;
 
 static void deadlines(tutti_group *g)
@@ -276,7 +276,7 @@ static tutti_status start_carelessly(tutti_group *g, const tutti_call *call, voi
 static void expect_given_back(struct careless *c)
 {
     int32_t ended;
-    EXPECT(c->value == RANKS || c->value == 1); /* it has gone through, or a rank has cancelled it in time */
+    EXPECT(c->value == RANKS || c->value == 1); /* the operation has ended, or a rank has cancelled it in time */
     EXPECT(tutti_work_test(atomic_load(&c->work), &ended) == TUTTI_BAD_STATE);
     c->value = 1;
 }

@@ -86,7 +86,7 @@ static void every_kind(tutti_group *g)
     EXPECT(handler.operation == TUTTI_OP_ALL_REDUCE && handler.lane == 3 && handler.operation_id == 42);
     EXPECT(handler.work == numbered && atomic_load(&complete.calls) == 2 && complete.operation_id == 42);
     EXPECT_OK(tutti_work_release(numbered));
-    /* without a place for the work it is given back at once */
+    /* without a place for the work, the library releases it at once */
     int32_t ended;
     EXPECT_OK(tutti_events_start(events, 43, start_sum, &value, NULL, hear, &handler, NULL, &e));
     EXPECT_OK(tutti_barrier(g, NULL)); /* in the same lane */
@@ -235,7 +235,7 @@ static void exactly_once_in_all_lanes(tutti_group *g)
     }
 }
 
-/* Handlers that start the next operation, release works, refuse to wait, and end the object in the end. */
+/* Handlers that start the next operation, release works, may not wait, and at last destroy the object. */
 struct chain {
     tutti_group *group;
     tutti_events *events;
@@ -285,7 +285,7 @@ static void chains(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_events_destroy(c.events, &e));
 }
 
-/* The number of one operation, and a handler that is taken back before it could be called. */
+/* The number of one operation, and a handler that is removed before it could be called. */
 static void taken_back(tutti_group *g)
 {
     tutti_error e;
@@ -309,7 +309,7 @@ static void taken_back(tutti_group *g)
     EXPECT_OK(tutti_events_destroy(events, &e));
 }
 
-/* Last, because it spoils the group: an operation that its peer never joins. */
+/* Last, because the group fails: an operation that its peer never joins. */
 static _Atomic int deadline_over;
 
 static void deadlines(tutti_group *g)

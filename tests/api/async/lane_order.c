@@ -26,7 +26,7 @@ static void hold_back(tutti_group *g)
     EXPECT_OK(tutti_recv(g, &t, 0, 1, TUTTI_CALL(.timeout_ms = LONG_MS), NULL));
 }
 
-/* Operations of one lane run in the order of the calls: each of these takes the sum of the one before. */
+/* Operations of one lane run in the order of the calls: each takes the sum of its predecessor. */
 static tutti_status in_order(tutti_group *g, void *user)
 {
     (void)user;
@@ -56,7 +56,7 @@ static tutti_status in_order(tutti_group *g, void *user)
     }
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, NULL)); /* a synchronous call runs after them */
     for (int i = CHAIN - 1; i >= 0; i--) {
-        EXPECT_OK(tutti_work_wait(works[i], -1)); /* the last one has run, and may be about to say so */
+        EXPECT_OK(tutti_work_wait(works[i], -1)); /* the last one has run, but may not have published its end yet */
         EXPECT_OK(tutti_work_release(works[i]));
     }
     for (int64_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static tutti_status other_lane(tutti_group *parent, void *user)
     return TUTTI_OK;
 }
 
-/* Rank 1 never makes the call that rank 0 waits in; it waits for a message that does not come. */
+/* Rank 1 never makes the call that rank 0 waits in; it waits for a message that is never sent. */
 static void wait_for_failure(tutti_group *g)
 {
     int32_t zero = 0;
@@ -101,8 +101,8 @@ static void wait_for_failure(tutti_group *g)
     EXPECT(tutti_barrier(g, NULL) == TUTTI_REVOKED);
 }
 
-/* A late operation that waits in its lane: TIMEOUT, which names the rank that holds all others up, and the group
- * fails. */
+/* An operation that becomes late in the queue of its lane: TIMEOUT, which names the rank that delays all others. The
+ * group fails. */
 static tutti_status late_in_the_queue(tutti_group *g, void *user)
 {
     (void)user;
@@ -149,7 +149,7 @@ struct seen {
     _Atomic int calls;
     pthread_t caller;
     tutti_group *group;
-    tutti_work *own; /* written by the starter before it lets the other rank go on */
+    tutti_work *own; /* written by the starter before it releases the other rank */
     tutti_work *next;
     tutti_status inside[4];
 };
@@ -162,7 +162,7 @@ static void look_inside(tutti_status status, const tutti_error *error, void *use
     s->inside[0] = tutti_barrier(s->group, NULL);
     s->inside[1] = tutti_barrier_async(s->group, NULL, &s->next);
     s->inside[2] = s->next ? tutti_work_wait(s->next, TUTTI_FOREVER) : TUTTI_INTERNAL;
-    s->inside[3] = tutti_work_wait(s->own, TUTTI_FOREVER); /* its own end it may know */
+    s->inside[3] = tutti_work_wait(s->own, TUTTI_FOREVER); /* a callback may wait for its own work, which has ended */
     atomic_fetch_add_explicit(&s->calls, 1, memory_order_release);
 }
 
@@ -196,7 +196,7 @@ static tutti_status callbacks(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* A descriptor becomes readable at the end, whenever it was opened, and a released operation goes on. */
+/* A descriptor becomes readable at the end, whenever it was opened, and a released operation continues. */
 static tutti_status descriptors(tutti_group *g, void *user)
 {
     (void)user;

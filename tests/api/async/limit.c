@@ -244,7 +244,7 @@ static void token(tutti_group *g, struct scene *s)
     EXPECT_USABLE(g);
 }
 
-/* One cannot be started: those before it are the caller's, and are not waited for. */
+/* One operation cannot be started: those before it belong to the caller, and the call does not wait for them. */
 static void one_cannot_start(tutti_group *g, struct scene *s)
 {
     tutti_error e;

@@ -72,7 +72,7 @@ static void steady(tutti_group *g, tutti_queue *queue)
     EXPECT(allocations == before);
 }
 
-/* A work that is refused is left as it was: given back, it can be used again. */
+/* A work that is refused is unchanged: once it is released, its slot can be used again. */
 static void refused_for_good(tutti_group *g, tutti_queue *queue)
 {
     int64_t n = 0;

@@ -12,15 +12,15 @@
 
 #include "api/check.h"
 
-#define COMMAND    1000 /* tag of the messages that rank 1 obeys */
-#define STOP       -1
-#define JOIN       -2 /* take part in a barrier on lane 1 */
-#define LONG_MS    60000
-#define PATIENCE_S 30
-#define LANES      3
-#define EACH       300 /* operations of each producer */
-#define ROUNDS     40
-#define HANDOFFS   4000
+#define COMMAND      1000 /* tag of the messages that rank 1 obeys */
+#define STOP         -1
+#define JOIN         -2 /* take part in a barrier on lane 1 */
+#define LONG_MS      60000
+#define WAIT_LIMIT_S 30
+#define LANES        3
+#define EACH         300 /* operations of each producer */
+#define ROUNDS       40
+#define HANDOFFS     4000
 
 static const int64_t one = 1;
 
@@ -110,7 +110,7 @@ static char state_of(int thread)
 /* Returns when it sleeps inside its call, or has returned. */
 static void until_asleep(struct waiter *w)
 {
-    time_t until = time(NULL) + PATIENCE_S;
+    time_t until = time(NULL) + WAIT_LIMIT_S;
     while (time(NULL) < until && !atomic_load(&w->returned) &&
            (atomic_load(&w->id) == 0 || state_of(atomic_load(&w->id)) != 'S')) {
         sched_yield();
@@ -202,7 +202,7 @@ static void pushed_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
 }
 
-/* Members come one at a time, at the moment when the waiter is about to sleep: none goes unnoticed. */
+/* Members come one at a time, at the moment when the waiter is about to sleep: it must see each. */
 struct handoff {
     tutti_queue *queue;
     _Atomic int taken;
@@ -269,7 +269,7 @@ static void many_waiters(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_BUSY, "inside a call", tutti_queue_destroy(queue, &e));
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
     command(g, 0);
-    time_t until = time(NULL) + PATIENCE_S;
+    time_t until = time(NULL) + WAIT_LIMIT_S;
     int64_t n = 1;
     while (n > 0 && time(NULL) < until) { /* clears it while they still use it */
         EXPECT_OK(tutti_queue_clear_completed(queue, NULL));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Works that the application completes: every function on a work, and ends in every place. */
+/* Works that the application completes: every function on a work, and every way in which a work ends. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -135,7 +135,7 @@ static void bad_arguments(tutti_group *g)
     EXPECT(end(work) == TUTTI_OK);
 }
 
-/* An operation is not the application's to complete. */
+/* The application cannot complete the work of an operation. */
 static void operations(tutti_group *g)
 {
     tutti_error e;
@@ -177,7 +177,7 @@ static void cancels(tutti_group *g)
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));
 }
 
-/* The task still knows the handle after it was released, by hand and with a queue. */
+/* The task may use the handle after its release, by hand and with a queue. */
 static void released(tutti_group *g)
 {
     tutti_error e;
@@ -380,7 +380,8 @@ static tutti_status rank(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* One that is left open: tutti_finalize refuses until it has been completed. In a child of fork it is the parent's. */
+/* One work that is left open: tutti_finalize refuses until it has been completed. In a child of fork it belongs to the
+ * parent. */
 static void left_open(void)
 {
     tutti_error e;

@@ -38,7 +38,7 @@ static void reach(_Atomic int *counter, int value)
 
 enum { STOP = INT_MAX };
 
-/* Rank 0 writes its round into `turn`, and goes on until each case has come often enough. */
+/* Rank 0 writes its round into `turn`, and continues until each case has occurred often enough. */
 static bool wants_another(int round, int rounds, int64_t begun_ms, int64_t budget_ms)
 {
     return round <= rounds && now_ms() - begun_ms < budget_ms;
@@ -124,7 +124,7 @@ static void late_behind_slow(tutti_group *g, int round)
     EXPECT(!failed || e.status == TUTTI_TIMEOUT);
 }
 
-/* All results are right, or the group has failed: never do the ranks get out of step. */
+/* Either all results are right, or the group has failed: the ranks always agree on the order of calls. */
 static tutti_status late_in_step(tutti_group *world, void *user)
 {
     (void)user;

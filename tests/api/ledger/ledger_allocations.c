@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Neither a synchronous operation nor an asynchronous one with its handle asks for memory, once the first ones have made
- * what there is to make. The allocators of address and thread sanitizer do not let others count.
+ * A synchronous operation allocates no memory, nor does an asynchronous one with its handle, once the first operations
+ * have filled caches and pools. The allocators of address and thread sanitizer cannot be replaced by a counting one.
  * tutti-test: trees=release,debug backends=shm,hier,fault
  */
 #include "ledger_support.h"
@@ -12,7 +12,7 @@ enum { RANKS = 2, ROUNDS = 100, AT_A_TIME = 8 };
 
 static atomic_int allocations;
 
-/* The C library's own, under the names that it keeps for those who put something in front. */
+/* The C library's own functions, under the names that it keeps for programs with their own malloc. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);

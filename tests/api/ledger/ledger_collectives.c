@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /*
- * Every collective on 2 to 4 ranks against values that are computed here: all reduce ops, all roots, joined along each
- * dimension, matrices, even and uneven parts, in place and not, and element types of each kind and width.
+ * Every collective on 2 to 4 ranks against values that this program computes: all reduce ops, all roots, joined along
+ * each dimension, matrices, even and uneven parts, in place and not, element types of each kind and width.
  */
 #include "collective_calls.h"
 #include "ledger_support.h"
@@ -278,7 +278,7 @@ static void matrices(tutti_group *group, int32_t rank, int32_t ranks)
     }
 }
 
-/* Rows, parts, roots, in place and not: what collective_reference.h knows, with matrices of 1 to 3 rows. */
+/* Rows, parts, roots, in place and not: the cases of collective_reference.h, with matrices of 1 to 3 rows. */
 static void reference(tutti_group *group, int32_t rank, int32_t ranks)
 {
     static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,        TUTTI_OP_BROADCAST,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where rank and world size come from: the struct, the environment of each launcher, or nothing; and the settings. */
+/* The sources of rank and world size: the struct, the environment of each launcher, or none; and the settings. */
 #include "ledger_support.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static void clear_environment(void)
     }
 }
 
-/* Joins with the `null` backend, which needs nobody else, under `first`=`rank` and `second`=`size`. */
+/* Joins with the `null` backend, which needs no other rank, under `first`=`rank` and `second`=`size`. */
 static void from_environment(const char *first, const char *second)
 {
     tutti_error error;
@@ -45,7 +45,7 @@ static void from_environment(const char *first, const char *second)
     clear_environment();
     setenv(first, "2", 1);
     setenv(second, "5", 1);
-    setenv("TUTTI_STORE", "memory:ledger", 1); /* where to meet; `null` never goes there */
+    setenv("TUTTI_STORE", "memory:ledger", 1); /* the rendezvous, which `null` never uses */
     tutti_status status = tutti_init(TUTTI_CONFIG(.backend = "null"), &group, &error);
     if (status != TUTTI_OK) {
         printf("%s and %s: %s\n", first, second, error.message);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ledger programs on a device: two ranks, threads of this process with a device each, on the doubles of the vendors'
- * libraries (tests/doubles), whose memory traps when host code touches it. A row that wants a collective on CUDA or ROCm
- * memory is proved by its result, and by the log of what NCCL's double was called for.
+ * Ledger programs on a device. Two ranks are threads of this process with a device each, on the doubles of the vendors'
+ * libraries (tests/doubles), whose memory traps when host code touches it. Two facts prove a collective on CUDA or ROCm
+ * memory: its result, and the calls in the log of NCCL's double.
  */
 #ifndef LEDGER_DEVICE_H
 #define LEDGER_DEVICE_H
@@ -334,7 +334,8 @@ static inline void ledger_device_refusals(tutti_group *group)
     EXPECT(tutti_broadcast(group, &t, 0, call) == TUTTI_DEVICE_MISMATCH);
     EXPECT(tutti_all_gather(group, &part, &t, 0, call) == TUTTI_DEVICE_MISMATCH);
     EXPECT(tutti_reduce_scatter(group, &t, &part, TUTTI_SUM, 0, call) == TUTTI_DEVICE_MISMATCH);
-    t.device = (DLDevice){ledger_device.vendor->type, tutti_group_rank(group)}; /* so it says; it is not */
+    t.device = (DLDevice){ledger_device.vendor->type,
+                          tutti_group_rank(group)}; /* the tensor claims device memory, but is host memory */
     EXPECT(tutti_broadcast(group, &t, 0, call) == TUTTI_DEVICE_MISMATCH);
 }
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=release,debug,address,undefined timeout=120 */
-/* CUDA tensors on an engine that takes host memory only: they are copied through pinned memory, and nobody sees that. */
+/*
+ * CUDA tensors on an engine that takes host memory only: the library copies them through pinned memory, unseen by the
+ * caller.
+ */
 #include "ledger_device.h"
 
 static const struct ledger_vendor cuda = {

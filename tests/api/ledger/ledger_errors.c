@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
-/* What a failure tells: status, rank, backend, operation and a sentence; a deadline that passes; and version and names. */
+/* The contents of a failure: status, rank, backend, operation and message; a deadline that passes; version and
+ * names. */
 #include "ledger_support.h"
 
 #include <sched.h>
@@ -82,7 +83,7 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     const int64_t one = 1;
     DLTensor tensor = ledger_tensor(&value, &one, TUTTI_F32);
 
-    /* A bad argument: the sentence, the rank and the backend; the group is as good as before. */
+    /* A bad argument: the message, the rank and the backend; the group still works. */
     EXPECT(tutti_broadcast(group, &tensor, 2, TUTTI_CALL(.error = &error)) == TUTTI_INVALID_ARGUMENT);
     EXPECT(error.status == TUTTI_INVALID_ARGUMENT && error.rank == rank && error.operation == TUTTI_OP_BROADCAST);
     EXPECT(strcmp(error.backend, ledger_on_backend()) == 0 && error.message[0] != '\0' &&
@@ -102,20 +103,20 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     tutti_status status = tutti_all_reduce(group, &on_gpu, &on_gpu, TUTTI_SUM, NULL);
     EXPECT(status == TUTTI_DEVICE_MISMATCH || status == TUTTI_UNSUPPORTED);
 
-    /* Success is told too: by the error and by the callback, once. */
+    /* Success is reported, too: in the error and by the callback, once. */
     struct callback_log log = {0, TUTTI_INTERNAL};
     EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM,
                             TUTTI_CALL(.error = &error, .callback = remember, .user = &log)) == TUTTI_OK);
     EXPECT(value == 2 && error.status == TUTTI_OK && log.calls == 1 && log.status == TUTTI_OK);
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 
-    /* Ranks that call different things learn it, and the group stays usable. */
+    /* Ranks that call different things get an error, and the group stays usable. */
     status = tutti_all_reduce(group, &tensor, &tensor, rank == 0 ? TUTTI_SUM : TUTTI_MAX, TUTTI_CALL(.error = &error));
     EXPECT(status == TUTTI_MISMATCH && error.message[0] != '\0');
     EXPECT(strstr(error.message, "root") == NULL && strstr(error.message, "dim") == NULL); /* it has none */
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 
-    /* Each believes to be the root. Where a root does not wait, they hear it from the next call; once in any case. */
+    /* Each rank claims to be the root. A root that does not wait gets the error from its next call, but only once. */
     tutti_error next = {0};
     status = tutti_broadcast(group, &tensor, rank, TUTTI_CALL(.error = &error));
     tutti_status later = tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, TUTTI_CALL(.error = &next));
@@ -126,7 +127,7 @@ static tutti_status two_ranks(tutti_group *group, void *user)
         EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_SUM, NULL) == TUTTI_OK && value == 2);
     }
 
-    /* As many elements, in another shape: a transposed shard. The sentence names both. */
+    /* The same number of elements in another shape: a transposed shard. The message names both shapes. */
     float many[12] = {0};
     const int64_t shapes[2][2] = {{4, 3}, {2, 6}};
     DLTensor shard = tutti_tensor_nd(many, 2, shapes[rank], TUTTI_F32);

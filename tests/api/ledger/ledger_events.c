@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
-/* Being told of ends: listeners for good and bad ones, handlers by number, on the lane's thread, once each. */
+/* Notification of ends: listeners for success and failure, handlers by number, on the lane's thread, once each. */
 #include "ledger_support.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 static const int64_t one = 1;
 
-/* What a handler has heard; written before the wait for the operation returns. */
+/* The notifications of one handler, written before the wait for the operation returns. */
 struct heard {
     int calls;
     tutti_event event;
@@ -57,7 +57,7 @@ static void completions(tutti_group *g, tutti_events *events, struct heard *comp
     EXPECT(tutti_events_start(events, 43, start_nothing, NULL, NULL, hear, &second, &work, &e) == TUTTI_NO_RESOURCE);
     EXPECT(tutti_barrier_async(g, TUTTI_CALL(.operation_id = 43), &work) == TUTTI_OK);
     EXPECT(ledger_end(&work) == TUTTI_OK && second.calls == 1 && complete->calls == 2);
-    /* taken away, it hears no more */
+    /* a removed listener is not called again */
     EXPECT(tutti_events_remove(events, listener, &e) == TUTTI_OK);
     EXPECT(tutti_events_remove(events, listener, &e) == TUTTI_NOT_FOUND);
     EXPECT(tutti_barrier_async(g, NULL, &work) == TUTTI_OK);
@@ -84,7 +84,7 @@ static tutti_status two_ranks(tutti_group *g, void *user)
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &work) == TUTTI_OK);
     EXPECT(ledger_end(&work) == TUTTI_MISMATCH);
     EXPECT(failed.calls == 1 && failed.event.status == TUTTI_MISMATCH && complete.calls == 2);
-    /* handlers that are for success only; without the flag they hear of the failure */
+    /* handlers for success only; without the flag they are called for the failure, too */
     struct heard handler = {.calls = 0};
     for (int on_ok = 1; on_ok >= 0; on_ok--) {
         const tutti_call *call = TUTTI_CALL(.operation_id = 44, .flags = on_ok ? (uint32_t)TUTTI_HANDLERS_ON_OK : 0u);

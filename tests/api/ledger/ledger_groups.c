@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /*
- * Groups: who takes part, who is left alone, how ranks are translated, and what a destroyed group answers. The `null`
- * backend stands in where only the logic of groups matters.
+ * Groups: members, ranks outside of a group, translation of ranks, and the answers of a destroyed group. Backend `null`
+ * serves where only the logic of groups matters.
  */
 #include "ledger_support.h"
 
@@ -92,7 +92,7 @@ static tutti_status three_ranks(tutti_group *world, void *user)
     accessors(world, rank);
     subgroup(world, rank);
     split(world, rank);
-    /* Dispose: once, then every use is refused, and the handle's answers say so. */
+    /* Destroy works once. Then every use is refused, and the queries of the handle return -1. */
     tutti_error error;
     EXPECT(tutti_barrier(world, NULL) == TUTTI_OK);
     EXPECT(tutti_group_destroy(world, &error) == TUTTI_OK);
@@ -113,7 +113,7 @@ static tutti_status failing_rank(tutti_group *world, void *user)
     return tutti_group_rank(world) == 1 ? TUTTI_NO_RESOURCE : TUTTI_OK;
 }
 
-/* Any rank and size without anybody else: nothing is communicated, everything is recorded. */
+/* A group with any rank and size, without other ranks: it communicates nothing, and records every call. */
 static void group_logic_alone(void)
 {
     tutti_error error;
@@ -126,7 +126,7 @@ static void group_logic_alone(void)
     DLTensor tensor = ledger_tensor(values, &three, TUTTI_I32);
     EXPECT(tutti_all_reduce(group, &tensor, &tensor, TUTTI_MAX, NULL) == TUTTI_OK);
     EXPECT(tutti_broadcast(group, &tensor, 6, NULL) == TUTTI_OK);
-    EXPECT(tutti_group_algorithm(group, 0) == NULL); /* this backend does not tell */
+    EXPECT(tutti_group_algorithm(group, 0) == NULL); /* this backend reports no algorithm */
     tutti_null_record record = {.size = sizeof(record)};
     EXPECT(tutti_null_recorded(group, 0, &record, &error) == TUTTI_OK);
     EXPECT(record.operation == TUTTI_OP_ALL_REDUCE && record.reduce_op == TUTTI_MAX && record.dtype == TUTTI_I32);
@@ -134,7 +134,7 @@ static void group_logic_alone(void)
     EXPECT(tutti_null_recorded(group, 1, &record, &error) == TUTTI_OK);
     EXPECT(record.operation == TUTTI_OP_BROADCAST && record.root == 6);
     EXPECT(tutti_null_recorded(group, 2, &record, &error) == TUTTI_NOT_FOUND);
-    /* Finalize gives back what is left. */
+    /* tutti_finalize destroys the groups that are left. */
     EXPECT(tutti_finalize(&error) == TUTTI_OK);
     EXPECT(tutti_group_size(group) == -1);
 }

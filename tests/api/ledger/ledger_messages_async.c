@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
-/* Asynchronous messages between two ranks: tags, unknown shapes, both directions at once, batches, withdrawing one. */
+/* Asynchronous messages between two ranks: tags, unknown shapes, both directions at once, batches, cancelling one. */
 #include "ledger_support.h"
 
 #include <stdlib.h>
 
 static const int64_t one = 1;
 
-/* Rank 0 sends tag 5 and then tag 4; rank 1 has asked for tag 4 first. Nobody waits before both are posted. */
+/* Rank 0 sends tag 5 and then tag 4; rank 1 receives tag 4 first. No rank waits before both messages are posted. */
 static void tags(tutti_group *g, int32_t rank)
 {
     int32_t values[2] = {0, 0};
@@ -29,7 +29,7 @@ static void tags(tutti_group *g, int32_t rank)
     }
 }
 
-/* The receive is there before the message, and learns its shape from it. */
+/* The receive is posted before the message, and gets the shape from the message. */
 static void unknown_shape(tutti_group *g, int32_t rank)
 {
     const int64_t shape[2] = {2, 3};
@@ -76,7 +76,7 @@ static void both_ways(tutti_group *g, int32_t rank)
     EXPECT(tutti_batch_end_async(g, NULL, &work) == TUTTI_BAD_STATE);
 }
 
-/* A receive that is withdrawn ends at once, on this rank alone, and takes no message away. */
+/* A receive that is cancelled ends at once, on this rank alone, and takes no message. */
 static void withdrawn(tutti_group *g, int32_t rank)
 {
     int32_t value = 7;

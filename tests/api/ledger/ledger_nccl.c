@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=release,debug,address,undefined timeout=120 */
-/* The backend nccl on the doubles of NCCL and CUDA, by its name in any case: every collective, and what is not available. */
+/*
+ * The backend nccl on the doubles of NCCL and CUDA: its name in upper and lower case, every collective, and unsupported
+ * operations.
+ */
 #include "ledger_device.h"
 
 static const struct ledger_vendor cuda = {.device = "cuda",
@@ -54,7 +57,7 @@ static void without(void)
     EXPECT(strstr(error.message, "device"));
 }
 
-/* Each in a process of its own: a library is as it was told to be at its first use. */
+/* Each part runs in a process of its own: the double reads its environment at its first use only. */
 static void in_own_process(const char *program, const char *part)
 {
     char command[4200];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /*
- * The queue: waiting for all and for any, limits, results, cancelling, ending, and several threads that fill it. Where an
- * operation has to be under way, rank 1 does not join it before rank 0 lets it go.
+ * The queue: waiting for all and for any, limits, results, cancelling, ending, and several threads that fill it. Where
+ * an operation must be under way, rank 1 joins it only after rank 0 has released it.
  */
 #include "ledger_support.h"
 
@@ -75,7 +75,7 @@ static void members(tutti_group *g)
     EXPECT(tutti_work_test(works[0], &ended) == TUTTI_BAD_STATE); /* released with the queue */
 }
 
-/* The end of the queue gives the handles back; the operations go on, whether they had begun or not. */
+/* Destroying the queue releases the handles; the operations continue, whether they had begun or not. */
 static void disposal(tutti_group *g, int32_t rank)
 {
     int32_t value = 1;

@@ -31,10 +31,10 @@ static const char *value_of(const char *name)
     return value ? value : "";
 }
 
-/* Lengths that nothing else here has, so that they are found in the log. */
+/* Lengths that no other call here has, so that the log shows these calls. */
 enum { FEW = 3 /* elements */, REGISTERED = 24576 /* bytes */ };
 
-/* Before the first group: RCCL can be used, and stands where it should. */
+/* Before the first group: the backend is available, and has its name and priority. */
 static void factory(void)
 {
     char why[200] = "";
@@ -48,10 +48,10 @@ static void configuration(tutti_group *group)
     char text[4096] = "";
     EXPECT(strcmp(value_of("NCCL_DEBUG"), "INFO") == 0);
     EXPECT(strcmp(value_of("NCCL_BUFFSIZE"), "4194304") == 0);
-    EXPECT(strstr(value_of("NCCL_ALGO"), "ing") != NULL); /* Ring, in the words of the version */
+    EXPECT(strstr(value_of("NCCL_ALGO"), "ing") != NULL); /* Ring, in the spelling of the version */
     EXPECT(strcmp(value_of("RCCL_OWN"), "1") == 0);
     EXPECT(tutti_group_describe(group, text, sizeof(text), NULL, NULL) == TUTTI_OK);
-    EXPECT(strstr(text, "tree_threshold")); /* which no version honours any more: said, not dropped */
+    EXPECT(strstr(text, "tree_threshold")); /* a setting that no version honours any more is reported, not dropped */
     tutti_group *other = NULL;
     int32_t both[] = {0, 1};
     const char *const late[] = {"rccl.buffer_size=1M", NULL};
@@ -135,7 +135,7 @@ static void integers(tutti_group *group, int rank)
     EXPECT(strstr(text, "all_reduce: native\n") && strstr(text, "through host memory")); /* a sum; messages */
 }
 
-/* Memory of the application's that RCCL is told of, beside what tutti_alloc has told it of. */
+/* Memory of the application that is registered with RCCL, beside the memory that tutti_alloc registers. */
 static void registered(tutti_group *group, int rank)
 {
     int (*allocate)(void **memory, size_t bytes) = NULL;
@@ -198,9 +198,10 @@ static void rank_main(tutti_group *group, int rank)
     ledger_device_refusals(group);
 }
 
-static atomic_int told; /* ranks that heard of it from RCCL itself */
+static atomic_int told; /* ranks that got the error from RCCL itself */
 
-/* An error of RCCL, with its code and its words; the group is over then, on the other rank perhaps before it has called. */
+/* An error of RCCL, with its code and its text. The group has failed then, on the other rank perhaps before its
+ * call. */
 static void fails(tutti_group *group, int rank)
 {
     float data[LEDGER_LENGTH];
@@ -218,7 +219,7 @@ static void fails(tutti_group *group, int rank)
     EXPECT(tutti_free(group, v.memory, NULL) == TUTTI_OK);
 }
 
-/* An older RCCL, which has another word for it, with trees. */
+/* An older RCCL, with trees: it spells the setting differently. */
 static void older(tutti_group *group, int rank)
 {
     EXPECT(strcmp(value_of("NCCL_ALGO"), "Tree") == 0);
@@ -310,7 +311,7 @@ static void without(void)
     EXPECT(strstr(error.message, "rocm") && strstr(error.message, "device"));
 }
 
-/* Each in a process of its own: a library is as it was told to be at its first use. */
+/* Each part runs in a process of its own: the double reads its environment at its first use only. */
 static void in_own_process(const char *program, const char *part)
 {
     char command[4200];
@@ -327,7 +328,7 @@ int main(int argc, char **argv)
     if (strcmp(part, "fails") == 0) {
         ledger_choose(&rocm);
         snprintf(orders, sizeof(orders), "log=%s,fail=AllReduce:1=5", ledger_device.log);
-        setenv("TUTTI_DOUBLE_NCCL", orders, 1); /* whoever comes first hears of it */
+        setenv("TUTTI_DOUBLE_NCCL", orders, 1); /* the first rank that calls gets the error */
         ledger_open_driver();
         ledger_on_devices("memory:ledger-rccl-fails", NULL, fails);
         EXPECT(atomic_load(&told) > 0);

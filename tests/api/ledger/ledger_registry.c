@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finding backends by name, choosing them by priority, refusing them with a reason, and adding one's own. */
+/* Finding backends by name, choosing them by priority, refusing them with a reason, and registering one's own. */
 #include "ledger_support.h"
 
 static void lookup(void)
@@ -57,7 +57,7 @@ static void factory(void)
     ledger_on_ranks(2, one_mock_rank, NULL);
 }
 
-/* A backend of one's own: it exists, but says that it cannot be used here. */
+/* A backend of the test: it exists, but reports that it cannot be used here. */
 static int32_t never_available(char *why, size_t capacity)
 {
     snprintf(why, capacity, "the engine of the test is switched off");
@@ -132,7 +132,7 @@ static const tutti_backend ledger_backend = {
     .ops = &ledger_ops,
 };
 
-/* One that asks for others when it begins, which goes wrong the first time. */
+/* A backend that calls the registry in its `begin`. The first `begin` fails. */
 static int begins;
 static int ends;
 

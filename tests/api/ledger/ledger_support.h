@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ledger_*.c programs share. They prove the rows of docs/requirements.md: each uses the functions that a row names
- * so that replacing one of them by a function that only returns OK makes the program fail; scripts/check_ledger.py does
- * that replacement.
+ * Shared by the ledger_*.c programs, which prove the rows of docs/requirements.md. A program uses the functions of a
+ * row so that it fails if one of them only returns OK. scripts/check_ledger.py does that replacement.
  *
- * The ranks are threads on backend local; under tests/api/on_backend they are the processes of a job on another backend,
- * and run the same checks. Each program says on which backends its groups were.
+ * The ranks are threads on backend local. Under tests/api/on_backend they are the processes of a job on another
+ * backend, and run the same checks. Each program prints the backends of its groups.
  */
 #ifndef LEDGER_SUPPORT_H
 #define LEDGER_SUPPORT_H
@@ -26,7 +25,7 @@
 
 /* Long enough for a slow machine; it passes only when something is broken. */
 #define LEDGER_TIMEOUT_MS 8000
-#define LEDGER_JOB_MS     60000 /* what the ranks that take no part wait for the others */
+#define LEDGER_JOB_MS     60000 /* limit of the ranks that take no part and wait for the others */
 
 static atomic_int ledger_failures;
 
@@ -53,7 +52,8 @@ static inline DLTensor ledger_tensor(void *data, const int64_t *count, tutti_dty
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
 
-/* What the ranks share: a file that on_backend has made and TUTTI_LEDGER_SHARED names, or memory of this process. */
+/* Memory that the ranks share: a file that on_backend has made and TUTTI_LEDGER_SHARED names, or memory of this
+ * process. */
 enum { LEDGER_FLAGS = 16 };
 struct ledger_shared {
     atomic_int ranks_run;
@@ -121,7 +121,7 @@ static inline void ledger_say(const char *what, tutti_status status, const tutti
     EXPECT(status == TUTTI_OK);
 }
 
-/* A group of the first `count` ranks of a job, whose other ranks wait at the barrier. */
+/* A group of the first `count` ranks of a job; the other ranks wait at the barrier. */
 static inline void ledger_in_job(int32_t count, struct ledger_ranks *ranks)
 {
     static tutti_group *world;
@@ -141,7 +141,7 @@ static inline void ledger_in_job(int32_t count, struct ledger_ranks *ranks)
         }
         ledger_say("tutti_group_create", tutti_group_create(world, members, count, NULL, &group, &error), &error);
         EXPECT(ledger_one_rank(group, ranks) == TUTTI_OK);
-        tutti_group_destroy(group, &error); /* some rank functions have done so, or spoil their group */
+        tutti_group_destroy(group, &error); /* some rank functions have destroyed their group, or made it fail */
     }
     ledger_say("tutti_barrier", tutti_barrier(world, TUTTI_CALL(.timeout_ms = LEDGER_JOB_MS, .error = &error)), &error);
 }
@@ -191,7 +191,7 @@ static inline uint32_t ledger_cancellable(tutti_group *group)
     return ledger_promises(group, TUTTI_CAP_CANCEL) ? 0 : TUTTI_CANCELLABLE;
 }
 
-/* Waits until another thread has set *flag; the end of patience is a failure, not a hang. */
+/* Waits until another thread has set *flag. If the limit ends first, the test fails instead of hanging. */
 static inline bool ledger_await(atomic_int *flag)
 {
     struct timespec now;
@@ -204,7 +204,7 @@ static inline bool ledger_await(atomic_int *flag)
     return atomic_load(flag) != 0;
 }
 
-/* Waits for an operation, gives its handle back, and forgets it: a start that does nothing leaves NULL for the next. */
+/* Waits for an operation, releases its handle, and sets it to NULL. A start that does nothing then leaves NULL. */
 static inline tutti_status ledger_end(tutti_work **work)
 {
     tutti_status status = tutti_work_wait(*work, TUTTI_FOREVER);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /*
- * Asynchronous collectives with their results, the handle, cancellation, tokens, deadlines, and several threads at once.
- * Where an operation has to be under way, rank 1 does not join it before rank 0 lets it go.
+ * Asynchronous collectives with their results, the handle, cancellation, tokens, deadlines, and several threads at
+ * once. Where an operation must be under way, rank 1 joins it only after rank 0 has released it.
  */
 #include "ledger_support.h"
 
@@ -72,7 +72,7 @@ static void movements(tutti_group *g, int32_t rank)
     EXPECT(ledger_end(&work) == TUTTI_OK && mine[0] == 10 && mine[1] == 11);
 }
 
-/* Nobody's barrier ends before all have started theirs. */
+/* No rank's barrier ends before all ranks have started theirs. */
 static void barriers(tutti_group *g)
 {
     for (int round = 1; round <= ROUNDS; round++) {
@@ -91,7 +91,7 @@ static void count_call(tutti_status status, const tutti_error *error, void *user
     atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* What rank 0 sees of an operation that rank 1 has not joined. Then it lets rank 1 go. */
+/* The state of an operation on rank 0 before rank 1 has joined it. Then rank 0 releases rank 1. */
 static void under_way(tutti_work *work, atomic_int *calls, atomic_int *go)
 {
     int32_t ended = -1;
@@ -143,7 +143,7 @@ static void handle(tutti_group *g, int32_t rank)
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
 }
 
-/* Nothing to be had: the operation has no output, or it has failed. */
+/* No result: the operation has no output, or it has failed. */
 static void no_result(tutti_group *g, int32_t rank)
 {
     int32_t value = 0;
@@ -165,7 +165,7 @@ static void no_result(tutti_group *g, int32_t rank)
 
 /* ---- cancellation -------------------------------------------------------------------------------------------------- */
 
-/* Rank 0 cancels an operation that waits for its turn: it ends so on both ranks, and nothing is written. */
+/* Rank 0 cancels an operation that is queued: it ends as cancelled on both ranks, and no memory is written. */
 static void cancelling(tutti_group *g, int32_t rank)
 {
     int32_t in = 1;
@@ -211,7 +211,7 @@ static tutti_status start_sum(tutti_group *g, const tutti_call *call, void *user
     return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, &own, work);
 }
 
-/* A token that fires by itself, under somebody who waits for an operation that cannot end yet. */
+/* A token fires by its limit while a thread waits for an operation that cannot end yet. */
 static void limited(tutti_work *held)
 {
     int32_t fired = -1;
@@ -224,7 +224,7 @@ static void limited(tutti_work *held)
     EXPECT(tutti_cancel_token_destroy(token, &e) == TUTTI_BAD_STATE);
 }
 
-/* What rank 0 does with a token above `child`, which the second of two operations has; rank 1 has joined neither. */
+/* Rank 0 uses a token above `child`, the token of the second of two operations; rank 1 has joined neither. */
 static void fire(tutti_group *g, tutti_work *first, tutti_cancel_token *parent, tutti_cancel_token *child)
 {
     int32_t fired = -1;
@@ -305,7 +305,7 @@ static tutti_status start_and_fire(tutti_group *g, const tutti_call *call, void 
     return status;
 }
 
-/* A limit and a token that end the wait; the operations go on, and rank 1 joins them later. */
+/* A limit and a token end the wait only; the operations continue, and rank 1 joins them later. */
 static void in_one_with_limit(tutti_group *g, int32_t rank)
 {
     int32_t values[4] = {1, 1, 1, 1};
@@ -419,7 +419,7 @@ static tutti_status some_ranks(tutti_group *world, void *user)
     tutti_group *g = NULL;
     tutti_work *work = NULL;
     (void)user;
-    if (value != 2) { /* rank 1 takes no part, and nobody waits for it */
+    if (value != 2) { /* rank 1 takes no part, and no rank waits for it */
         EXPECT(tutti_group_create(world, members, 2, NULL, &g, &e) == TUTTI_OK);
         EXPECT(start_sum(g, NULL, &value, &work) == TUTTI_OK);
         EXPECT(ledger_end(&work) == TUTTI_OK && value == 4);
@@ -457,7 +457,7 @@ struct late {
     int over; /* a flag */
 };
 
-/* Rank 1 does not come; rank 0 hears so when the time is over. */
+/* Rank 1 does not call; rank 0 gets a timeout when the deadline passes. */
 static tutti_status wait_in_vain(tutti_group *g, void *user)
 {
     struct late *late = user;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad arguments of messages, one case each: the status, a message that names the argument, a group that works on. */
+/* Bad arguments of messages, one case each: the status, and a message that names the argument. The group still
+ * works. */
 #include <stdbool.h>
 
 #include "api/collectives/bad_tensors.h"

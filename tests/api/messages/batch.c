@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Batches: messages that are started together, among them those of a rank to itself. */
+/* Batches: messages that start together, among them messages of a rank to itself. */
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous messages that no thread waits for, that are late, or with handles given back early; with strides, from
- * any source, to the own rank.
+ * Asynchronous messages: without a waiting thread, late, with handles released early, strided, from any source, and to
+ * the own rank.
  *
  * tutti-test: timeout=240
  */
@@ -9,7 +9,8 @@
 
 /* ---- no thread waits --------------------------------------------------------------------------------------------- */
 
-/* Small sends go on while their rank is in a barrier: the other rank comes there only when it has received them all. */
+/* Small sends proceed while their rank is in a barrier: the other rank enters it only after it has received them
+ * all. */
 static void sends_then_barrier(tutti_group *g, int round)
 {
     static int32_t values[MANY];
@@ -63,7 +64,7 @@ static void receives_then_barrier(tutti_group *g, int round)
     }
 }
 
-/* Several rounds: in the first one a thread that has just been started may be there to help. */
+/* Several rounds: in the first one a worker thread that has just started may help. */
 static tutti_status small_ones(tutti_group *g, void *user)
 {
     (void)user;
@@ -164,7 +165,7 @@ static tutti_status late_beside_synchronous(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* The same when no thread waits for the late one. */
+/* The same when no thread waits for the late receive. */
 static tutti_status late_before_synchronous(tutti_group *g, void *user)
 {
     (void)user;
@@ -185,7 +186,7 @@ static tutti_status late_before_synchronous(tutti_group *g, void *user)
 
 /* ---- forms of messages ------------------------------------------------------------------------------------------- */
 
-/* recv_alloc goes on without its handle: a delivered tensor is the caller's, and a withdrawn receive leaks nothing. */
+/* recv_alloc proceeds without its handle: a delivered tensor is the caller's, and a cancelled receive leaks nothing. */
 static tutti_status released_while_running(tutti_group *g, void *user)
 {
     (void)user;

@@ -73,7 +73,7 @@ static tutti_status cancelled_by_a_lane(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* What a cancel has promised can be seen at once; a second one is OK, before the end and after it. */
+/* The effect of a cancel is visible at once; a second cancel is OK, before the end and after it. */
 static tutti_status cancelled_at_once(tutti_group *g, void *user)
 {
     (void)user;
@@ -95,7 +95,7 @@ static tutti_status cancelled_at_once(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* Sends are withdrawn, the newest first, as long as they have not been announced: exactly those never arrive. */
+/* Sends are cancelled, the newest first, as long as they have not been announced: exactly those never arrive. */
 static tutti_status withdrawn_sends(tutti_group *g, void *user)
 {
     (void)user;
@@ -208,7 +208,7 @@ static tutti_status cancelled_while_polled(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* A batch that is cancelled delivers nothing, not even what this rank sends to itself. */
+/* A batch that is cancelled delivers nothing, not even messages of this rank to itself. */
 static tutti_status cancelled_batch(tutti_group *g, void *user)
 {
     (void)user;

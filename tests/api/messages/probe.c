@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Probes that wait: several at once, in callbacks, when the group fails under them, and what an engine alone cannot
- * see. */
+/*
+ * Probes that wait: several at once, in callbacks, while the group fails, and for messages that the engine alone cannot
+ * see.
+ */
 #include "messages_async.h"
 
 enum { TAG = 7, PROBERS = 4 };
@@ -65,7 +67,7 @@ static void nobody_waits(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* A cancel that has returned OK and a deadline at the same time: the cancel's promise is kept. */
+/* A cancel that has returned OK, and a deadline at the same time: the status is CANCELLED. */
 static void cancel_at_the_deadline(tutti_group *g)
 {
     for (int i = 0; tutti_group_rank(g) == 0 && i < 300; i++) {
@@ -122,7 +124,7 @@ static tutti_status usable(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* What waits when the other rank destroys its group. */
+/* Waiting probes when the other rank destroys its group. */
 static tutti_status left(tutti_group *g, void *user)
 {
     (void)user;
@@ -139,7 +141,7 @@ static tutti_status left(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* What waits when the group fails, and what comes later. */
+/* Waiting probes when the group fails, and later ones. */
 static tutti_status revoked(tutti_group *g, void *user)
 {
     static _Atomic int posted;
