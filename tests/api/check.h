@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests in this folder share. Ranks are threads of tutti_run_threads, so an expectation that fails only prints
- * and counts; the rank goes on, and main returns test_result().
+ * Shared by the tests in this folder. The ranks are threads of tutti_run_threads. When an expectation fails, it prints
+ * and counts, and the rank continues. main returns test_result().
  */
 #ifndef TESTS_API_CHECK_H
 #define TESTS_API_CHECK_H
@@ -51,7 +51,7 @@ static inline void test_status(const char *file, int line, const char *text, tut
 /* The call fails with `want`, and error.message, which it fills, contains `word`. */
 #define EXPECT_ERROR(error, want, word, call) test_status(__FILE__, __LINE__, #call, (call), (want), (error), (word))
 
-/* Runs the ranks; what goes wrong outside them counts too. */
+/* Runs the ranks; failures outside of them count, too. */
 static inline void test_ranks(int32_t ranks, tutti_rank_function function)
 {
     tutti_error error;
@@ -59,7 +59,7 @@ static inline void test_ranks(int32_t ranks, tutti_rank_function function)
     test_status(__FILE__, __LINE__, "tutti_run_threads", status, TUTTI_OK, status == TUTTI_OK ? NULL : &error, "");
 }
 
-/* After an error that the group survives it must do its work: 1 + 2 + ... + n on every rank. */
+/* After an error that the group survives, its all_reduce must still work: 1 + 2 + ... + n on every rank. */
 static inline void test_still_works(const char *file, int line, tutti_group *group)
 {
     int64_t one = 1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad arguments of collectives, one case each: the status, a message that names the argument, a group that works on.
- * All ranks make the same mistake, because only the deadline finds the mistake of one rank. */
+/*
+ * Bad arguments of collectives, one case each: the status, and a message that names the argument. Afterwards the group
+ * still works. All ranks pass the same bad argument, since a mistake of one rank shows only at the deadline.
+ */
 #include <math.h>
 
 #include "api/check.h"
@@ -42,7 +44,7 @@ static void options(tutti_group *g)
     BAD("lane", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .lane = -1)));
     BAD("timeout_ms", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .timeout_ms = -2)));
     BAD("flags", tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e, .flags = 1u << 30)));
-    /* Options that were not initialised still say where the error goes. */
+    /* Options that were not initialised: their `error` still receives the failure. */
     tutti_call zero = {0};
     tutti_work *work = NULL;
     tutti_events *events = NULL;

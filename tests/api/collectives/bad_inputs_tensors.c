@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every tensor argument of every collective, with everything that can be wrong with a tensor. */
+/* Bad tensors: every tensor argument of every collective, with every case of bad_tensors.h. */
 #include "bad_tensors.h"
 
 #define RANKS 3
 #define PART  4
 
-/* Good tensors for the other arguments; nothing ever gets as far as writing them. */
+/* Good tensors for the other arguments; no call writes them. */
 static int64_t part_length = PART;
 static int64_t joined_length = PART * RANKS;
 static int64_t counts[RANKS] = {PART, PART, PART};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad counts and displacements: the status, a message that names the list and the entry, a group that works on. */
+/* Bad counts and displacements: the status, and a message that names the list and the entry. The group still works. */
 #include "api/check.h"
 
 #define RANKS 3

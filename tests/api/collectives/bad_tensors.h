@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Everything that can be wrong with one tensor, as a list of cases that spoil a good one. */
+/* The ways in which one tensor can be wrong: a list of cases, each of which spoils a good tensor. */
 #ifndef TESTS_API_BAD_TENSORS_H
 #define TESTS_API_BAD_TENSORS_H
 

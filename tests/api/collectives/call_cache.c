@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A call with the signature of an earlier one of the same thread is served by the call cache. Its result must be that
- * of the slow path: every call here is made after one that it resembles, and differs from it in one thing.
+ * The call cache serves a call with the signature of an earlier call of the same thread. Its result must be that of the
+ * slow path. Every call here follows a similar call, and differs from it in one property.
  */
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static int is_sum(const float *values)
     return 1;
 }
 
-/* The call that the others resemble: it is cached when it comes for the second time in a row. */
+/* The call that the others resemble: the cache holds it after the second call in a row. */
 static void reduce_twice(tutti_group *group)
 {
     float in[COUNT];
@@ -207,7 +207,7 @@ static void test_options(tutti_group *group)
         EXPECT(value == (taken[i].scale == 2 ? 2 * RANKS : RANKS));
     }
     EXPECT(called == 1);
-    /* rank 0 will not find this call when it makes the next one, the others could; that is on lane 0 for all of them */
+    /* rank 0 will not find this call at its next one, the others may; all use lane 0 for it */
     float single = 1;
     DLTensor odd = tutti_tensor_1d(&single, &one, TUTTI_F32);
     odd.ndim = rank == 0 ? 0 : 1;
@@ -226,7 +226,7 @@ static void test_options(tutti_group *group)
     EXPECT_USABLE(group);
 }
 
-/* The own part in its place, elsewhere, and where it may not be. */
+/* The rank's own part in its place, elsewhere, and at a forbidden place. */
 static void test_parts(tutti_group *group)
 {
     const int32_t rank = tutti_group_rank(group);
@@ -269,7 +269,7 @@ static void test_parts(tutti_group *group)
     EXPECT_USABLE(group);
 }
 
-/* The root changes, and what it alone needs may be anything elsewhere. */
+/* The root changes. An argument that only the root uses may have any value elsewhere. */
 static void test_roots(tutti_group *group)
 {
     const int32_t rank = tutti_group_rank(group);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In place: the same memory for input and output, or the own part of the joined tensor, gives what two tensors give. */
+/*
+ * In place: one tensor for input and output, or the rank's own part of the joined tensor. The results equal those of
+ * two separate tensors.
+ */
 #include <stdbool.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scratch for a strided tensor that no machine has: NO_MEMORY that names the tensor and its bytes; the group works on.
- * The allocator of thread sanitizer ends the program instead.
+ * Scratch for a strided tensor of more bytes than a machine has: NO_MEMORY, whose message names the tensor and its
+ * bytes. The group still works. The allocator of thread sanitizer ends the program instead.
  *
  * tutti-test: trees=release,debug,address,undefined
  */

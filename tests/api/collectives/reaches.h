@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for another thread of a test, with an end: a test that goes wrong fails instead of hanging. */
+/* Waits for another thread of a test, with a limit: a test that goes wrong fails instead of hanging. */
 #ifndef TESTS_API_REACHES_H
 #define TESTS_API_REACHES_H
 

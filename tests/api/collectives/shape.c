@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti/shape.h: the operation takes the shape that the function returns. Both refuse the same arguments, and a new
- * tensor of that shape serves as well as the caller's own.
+ * tutti/shape.h: the operation accepts the shape that the function returns. Both refuse the same arguments. A new
+ * tensor of that shape works like the caller's own.
  */
 #include <stdbool.h>
 #include <tutti/shape.h>
@@ -119,7 +119,7 @@ static void refusals(tutti_group *g)
     int64_t large[2] = {INT64_MAX / 8, 1};
     t.shape = large;
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "times 3 ranks", tutti_all_gather_shape(g, &t, 0, got, &dims, &e));
-    int64_t hidden[2] = {INT64_MAX / 2, 0}; /* no bytes, but more rows than a number can say */
+    int64_t hidden[2] = {INT64_MAX / 2, 0}; /* no bytes, but more rows than an int64_t holds */
     t.shape = hidden;
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "times 3 ranks", tutti_all_gather_shape(g, &t, 0, got, &dims, &e));
     EXPECT(is(-1, 0, 0, 0));

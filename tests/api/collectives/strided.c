@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strided tensors: every operation on a matrix with gaps between its rows, on its transpose, and on both read
- * backwards, gives what compact tensors give; what lies in the gaps is never written.
+ * Strided tensors. Every operation runs on a matrix with gaps between its rows, on its transpose, and on both reversed.
+ * The results equal those of compact tensors, and the gaps are never written.
  */
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives with parts of different length, along both dimensions of a matrix, with gaps, any order, and nothing. */
+/* Collectives with parts of different length: along both dimensions of a matrix, with gaps, in any order, and empty. */
 #include <stdbool.h>
 #include <stdlib.h>
 

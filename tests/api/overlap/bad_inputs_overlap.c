@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the functions of tutti/overlap.h refuse: the status, a message that names the argument, a group that works on. */
+/*
+ * What the functions of tutti/overlap.h refuse. Each case checks the status and a message that names the argument.
+ * Afterwards the group still works.
+ */
 #include <stdint.h>
 
 #include "api/collectives/bad_tensors.h"
@@ -88,7 +91,7 @@ static void bad_pipeline(tutti_group *g)
     EXPECT(calls == 0);
     EXPECT_OK(tutti_overlap_pipeline(g, NULL, 0, TUTTI_SUM, compute_one, &calls, OPTIONS));
     EXPECT(calls == 0 && e.status == TUTTI_OK);
-    /* what is wrong with a tensor shows when its turn comes, since it may be computed too */
+    /* the pipeline checks a tensor only when it reaches it, since a computation may set the tensor up */
     t[1].data = NULL;
     BAD("tensor 1: ", tutti_overlap_pipeline(g, good, 2, TUTTI_SUM, compute_one, &calls, OPTIONS));
     EXPECT(calls == 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bucketer against sums that are computed here: gradients of many shapes, wherever they lie, ready in an order of each
- * rank's own, over several steps. What goes wrong in a step is in bucketer_errors.c.
+ * The bucketer against sums that this test computes: gradients of many shapes, at any place in memory. Each rank
+ * reports them ready in its own order, over several steps. bucketer_errors.c tests steps that fail.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum layout {
 struct model {
     const char *name;
     enum layout layout;
-    tutti_reduce_op op; /* 0: not said */
+    tutti_reduce_op op; /* 0: the default */
     int64_t bucket_bytes;
     size_t buckets; /* expected */
     size_t largest;
@@ -299,7 +299,7 @@ static void try_model(tutti_group *g, const struct model *m)
         /* all; all but one, another one on each rank; all in the order of the backward pass; none */
         for (size_t n = 0; n < m->count; n++) {
             size_t i = step == 2 ? m->count - 1 - n : order[n];
-            compute(m, &p, i, me, step); /* not before: what starts too early has wrong results */
+            compute(m, &p, i, me, step); /* not before: a bucket that starts too early has wrong results */
             if (step == 0 || step == 2 || (step == 1 && n > 0)) {
                 EXPECT_OK(tutti_bucketer_ready(b, i, &e));
                 EXPECT_ERROR(&e, TUTTI_BAD_STATE, "already", tutti_bucketer_ready(b, i, &e));
@@ -355,7 +355,7 @@ static tutti_status rank(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* A rank alone has the same. Its steps are many more than the works that may exist at a time. */
+/* A group of one rank gives the same results. The steps are many more than the works that may exist at a time. */
 static tutti_status alone(tutti_group *g, void *user)
 {
     (void)user;

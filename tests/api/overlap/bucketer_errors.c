@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Steps that fail, and threads in each other's way: wait says what and where, the next step says what has become of the
- * group, and destroy always works.
+ * Steps that fail, and calls from several threads. tutti_bucketer_wait names the failure and the bucket, the next step
+ * returns the state of the group, and destroy always works.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -9,9 +9,9 @@
 
 #include "api/check.h"
 
-#define RANKS      3
-#define GRADIENTS  3
-#define PATIENCE_S 60
+#define RANKS        3
+#define GRADIENTS    3
+#define WAIT_LIMIT_S 60
 
 static const int64_t eight = 8;
 static const int32_t all[RANKS] = {0, 1, 2};
@@ -37,12 +37,12 @@ static tutti_bucketer *create(tutti_group *g, struct model *m, const tutti_bucke
     return b;
 }
 
-/* Waits until *counter is at least `least`; the end of patience is a failure, not a hang. */
+/* Waits until *counter is at least `least`. If the limit ends first, the test fails instead of hanging. */
 static void await(_Atomic int *counter, int least)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t end = now.tv_sec + PATIENCE_S;
+    time_t end = now.tv_sec + WAIT_LIMIT_S;
     while (atomic_load(counter) < least && now.tv_sec < end) {
         sched_yield();
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -50,7 +50,7 @@ static void await(_Atomic int *counter, int least)
     EXPECT(atomic_load(counter) >= least);
 }
 
-/* The last rank starts one bucket of three and no more: the others miss it in the second. */
+/* The last rank starts one bucket of three only: the others time out in the second bucket. */
 static void missing_rank(tutti_group *world)
 {
     static _Atomic int ended;
@@ -67,7 +67,7 @@ static void missing_rank(tutti_group *world)
         EXPECT_OK(tutti_bucketer_ready(b, 0, &e)); /* waits for its turn */
         tutti_status status = tutti_bucketer_wait(b, &e);
         EXPECT(status >= TUTTI_TIMEOUT && status == e.status && e.rank == me && strstr(e.message, " of 3 (gradients "));
-        /* whoever was told by the deadline knows who it was; that may have been in bucket 0 for a rank that was slow */
+        /* a rank that reports a timeout names another rank; a slow rank may have failed in bucket 0 already */
         EXPECT(status != TUTTI_TIMEOUT || e.suspect != me);
         /* the next step: the group has failed */
         status = tutti_bucketer_ready(b, 2, &e);
@@ -80,7 +80,7 @@ static void missing_rank(tutti_group *world)
     EXPECT_OK(tutti_group_destroy(g, &e));
 }
 
-/* Ranks that registered different models hear of it, though the buckets are of equal size; nothing is written. */
+/* Ranks register different models with buckets of equal size: each of them gets the error, and no memory is written. */
 static void different_models(tutti_group *g)
 {
     int32_t me = tutti_group_rank(g);
@@ -102,7 +102,7 @@ static void different_models(tutti_group *g)
     EXPECT_OK(tutti_bucketer_destroy(b, &e));
 }
 
-/* A step that nobody ends: destroy waits for what has been started, here a bucket that is reduced in place. */
+/* A step without its wait: destroy waits for the buckets that have started, here one that is reduced in place. */
 static void unfinished_step(tutti_group *g)
 {
     static float memory[RANKS][200000];
@@ -160,7 +160,7 @@ struct visit {
     _Atomic int over;
 };
 
-/* Runs in a callback: it may report gradients, but not wait. */
+/* Runs in a callback: a callback may report gradients, but not wait. */
 static void visit(tutti_status status, const tutti_error *error, void *user)
 {
     (void)error;
@@ -201,7 +201,7 @@ static void *wait_in_thread(void *user)
 {
     struct waiter *w = user;
     tutti_status status;
-    do { /* BUSY while the other thread looks at the bucketer */
+    do { /* BUSY while the other thread uses the bucketer */
         status = tutti_bucketer_wait(w->b, NULL);
     } while (status == TUTTI_BUSY);
     EXPECT_OK(status);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bucket for gradients that no machine has: NO_MEMORY that says which and how much; the group works on.
+ * A bucket for gradients of 2^60 bytes: NO_MEMORY, whose message names the bucket and its bytes; the group still works.
  * The allocator of thread sanitizer ends the program instead.
  * tutti-test: trees=release,debug,address,undefined
  */
@@ -8,7 +8,7 @@
 
 #define RANKS 2
 
-/* So would that of address sanitizer, if it were not told. */
+/* By default, the allocator of address sanitizer ends the program, too. */
 const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)
@@ -24,7 +24,7 @@ static tutti_status rank(tutti_group *g, void *user)
     tutti_error e;
     int64_t huge = INT64_C(1) << 58;
     int64_t one = 1;
-    /* 2^60 bytes behind a gap: never touched, since create only looks at addresses */
+    /* 2^60 bytes behind a gap: never touched, since create reads addresses only */
     DLTensor t[2] = {tutti_tensor_1d(&somewhere, &one, TUTTI_I32), tutti_tensor_1d(&somewhere, &huge, TUTTI_I32)};
     t[1].byte_offset = 4096;
     const DLTensor *list[2] = {&t[0], &t[1]};

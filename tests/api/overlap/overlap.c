@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One all_reduce beside one computation, and the pipeline: the numbers, the order of errors, and that communication really
- * goes on while a rank computes. For that the others take part in an operation only when rank 0 is in the computation that
- * belongs beside it, and rank 0 leaves that only when the others have their results.
+ * One all_reduce beside one computation, and the pipeline: their results, the order of errors, and proof that
+ * communication continues while a rank computes. For the proof, the other ranks join an operation only while rank 0 is
+ * in the computation beside it. Rank 0 leaves that computation only when the others have their results.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #define LARGE      300000
 #define PATIENCE_S 60
 
-/* Waits until *counter is at least `least`; the end of patience is a failure, not a hang. */
+/* Waits until *counter is at least `least`. If the limit ends first, the test fails instead of hanging. */
 static bool await(_Atomic int *counter, int least)
 {
     struct timespec now;
@@ -40,8 +40,8 @@ static tutti_group *group_of_all(tutti_group *world)
 
 /* ---- one all_reduce beside one computation ------------------------------------------------------------------------- */
 
-/* What the ranks tell one another. */
-struct meeting {
+/* Counters by which the ranks synchronize. */
+struct progress {
     _Atomic int computing; /* computations that rank 0 has begun */
     _Atomic int reduced;   /* all_reduces that have ended, of all the others */
 };
@@ -49,7 +49,7 @@ struct meeting {
 struct beside {
     pthread_t thread;
     int calls;
-    struct meeting *meeting; /* NULL: waits for nobody */
+    struct progress *progress; /* NULL: waits for no rank */
     tutti_status answer;
 };
 
@@ -58,14 +58,14 @@ static tutti_status compute_beside(void *user)
     struct beside *b = user;
     b->calls++;
     EXPECT(pthread_equal(b->thread, pthread_self()));
-    if (b->meeting) {
-        atomic_fetch_add(&b->meeting->computing, 1);
-        EXPECT(await(&b->meeting->reduced, RANKS - 1));
+    if (b->progress) {
+        atomic_fetch_add(&b->progress->computing, 1);
+        EXPECT(await(&b->progress->reduced, RANKS - 1));
     }
     return b->answer;
 }
 
-static void beside(tutti_group *g, int64_t count, struct meeting *meeting)
+static void beside(tutti_group *g, int64_t count, struct progress *progress)
 {
     int32_t me = tutti_group_rank(g);
     double *in = malloc((size_t)count * sizeof(*in));
@@ -79,14 +79,14 @@ static void beside(tutti_group *g, int64_t count, struct meeting *meeting)
     tutti_error e;
     DLTensor input = tutti_tensor_1d(in, &count, TUTTI_F64);
     DLTensor output = tutti_tensor_1d(out, &count, TUTTI_F64);
-    struct beside b = {.thread = pthread_self(), .meeting = me == 0 ? meeting : NULL};
+    struct beside b = {.thread = pthread_self(), .progress = me == 0 ? progress : NULL};
     if (me == 0) {
         EXPECT_OK(tutti_overlap_all_reduce(g, &input, &output, TUTTI_SUM, compute_beside, &b, TUTTI_CALL(.error = &e)));
         EXPECT(b.calls == 1 && e.status == TUTTI_OK);
     } else {
-        EXPECT(await(&meeting->computing, 1));
+        EXPECT(await(&progress->computing, 1));
         EXPECT_OK(tutti_all_reduce(g, &input, &output, TUTTI_SUM, NULL));
-        atomic_fetch_add(&meeting->reduced, 1);
+        atomic_fetch_add(&progress->reduced, 1);
     }
     bool right = true;
     for (int64_t i = 0; i < count; i++) {
@@ -119,13 +119,13 @@ static void beside_errors(tutti_group *g)
     struct beside b = {.thread = pthread_self(), .answer = TUTTI_NOT_FOUND};
     struct counter c = {.status = -1};
     DLTensor t = tutti_tensor_1d(data, &one, TUTTI_F32);
-    /* of the computation: the all_reduce has been waited for */
+    /* as seen by the computation: the all_reduce has been waited for */
     EXPECT_ERROR(&e, TUTTI_NOT_FOUND, "overlap_all_reduce: the computation returned NOT_FOUND",
                  tutti_overlap_all_reduce(g, &t, &t, TUTTI_SUM, compute_beside, &b,
                                           TUTTI_CALL(.error = &e, .callback = count_end, .user = &c)));
     EXPECT(data[0] == RANKS && e.operation == TUTTI_OP_ALL_REDUCE && e.rank == tutti_group_rank(g));
     EXPECT(atomic_load(&c.calls) == 1 && c.status == TUTTI_OK); /* the callback is the operation's */
-    /* of the all_reduce: the computation has run; its own error comes first */
+    /* as seen by the all_reduce: the computation has run; its own error comes first */
     DLTensor uneven = tutti_tensor_1d(data, &count, TUTTI_F32);
     EXPECT_ERROR(&e, TUTTI_NOT_FOUND, "computation",
                  tutti_overlap_all_reduce(g, &uneven, &uneven, TUTTI_SUM, compute_beside, &b, TUTTI_CALL(.error = &e)));
@@ -142,8 +142,8 @@ static void beside_errors(tutti_group *g)
 /* ---- the pipeline -------------------------------------------------------------------------------------------------- */
 
 struct stage {
-    size_t next;             /* index that must come now */
-    struct meeting *meeting; /* NULL: waits for nobody */
+    size_t next;               /* index that must come now */
+    struct progress *progress; /* NULL: waits for no rank */
     size_t fails_at;
     tutti_status answer;
     int32_t rank;
@@ -167,9 +167,9 @@ static tutti_status compute_stage(size_t index, DLTensor *tensor, void *user)
 {
     struct stage *s = user;
     EXPECT(index == s->next++);
-    if (s->meeting) {
-        atomic_fetch_add(&s->meeting->computing, 1);
-        EXPECT(await(&s->meeting->reduced, (RANKS - 1) * (int)index)); /* all those before */
+    if (s->progress) {
+        atomic_fetch_add(&s->progress->computing, 1);
+        EXPECT(await(&s->progress->reduced, (RANKS - 1) * (int)index)); /* all those before */
     }
     double *data = tensor->data;
     for (int64_t e = 0; e < tensor->shape[0]; e++) {
@@ -218,7 +218,7 @@ static void free_tensors(struct tensors *t)
 }
 
 /* Rank 0 pipelines. The others reduce one by one, each tensor when rank 0 computes the next. */
-static void pipeline(tutti_group *g, int64_t largest, struct meeting *meeting)
+static void pipeline(tutti_group *g, int64_t largest, struct progress *progress)
 {
     int32_t me = tutti_group_rank(g);
     tutti_error e;
@@ -227,23 +227,23 @@ static void pipeline(tutti_group *g, int64_t largest, struct meeting *meeting)
     struct stage s = {.fails_at = MANY, .rank = me};
     make_tensors(&t, largest);
     if (me == 0) {
-        s.meeting = meeting;
+        s.progress = progress;
         EXPECT_OK(tutti_overlap_pipeline(g, t.list, MANY, TUTTI_SUM, compute_stage, &s,
                                          TUTTI_CALL(.error = &e, .callback = count_end, .user = &c)));
         EXPECT(s.next == MANY && e.status == TUTTI_OK && atomic_load(&c.calls) == MANY && c.status == TUTTI_OK);
     } else {
         for (size_t i = 0; i < MANY; i++) {
             EXPECT_OK(compute_stage(i, t.list[i], &s));
-            EXPECT(i + 1 == MANY || await(&meeting->computing, (int)i + 2));
+            EXPECT(i + 1 == MANY || await(&progress->computing, (int)i + 2));
             EXPECT_OK(tutti_all_reduce(g, t.list[i], t.list[i], TUTTI_SUM, NULL));
-            atomic_fetch_add(&meeting->reduced, 1);
+            atomic_fetch_add(&progress->reduced, 1);
         }
     }
     EXPECT(summed(&t, 0, MANY));
     free_tensors(&t);
 }
 
-/* A computation fails on all ranks: what came before it is reduced, nothing comes after it. */
+/* A computation fails on all ranks: the tensors before it are reduced, those after it are not. */
 static void pipeline_computation_fails(tutti_group *g)
 {
     tutti_error e;
@@ -257,7 +257,7 @@ static void pipeline_computation_fails(tutti_group *g)
     free_tensors(&t);
 }
 
-/* Ranks differ in one tensor: all go on to the end, or to the computation that fails later, and return that. */
+/* Ranks differ in one tensor: all continue to the end, or to a computation that fails later, and return that status. */
 static void pipeline_mismatch(tutti_group *g, size_t fails_at)
 {
     tutti_error e;
@@ -275,7 +275,7 @@ static void pipeline_mismatch(tutti_group *g, size_t fails_at)
     free_tensors(&t);
 }
 
-/* The last rank leaves the pipeline in the middle: the others run into their deadline and do not go on. */
+/* The last rank leaves the pipeline in the middle: the others reach their deadline and stop. */
 static void pipeline_missing_rank(tutti_group *world)
 {
     static _Atomic int ended;
@@ -345,13 +345,13 @@ static void in_callback(tutti_group *g)
 
 static tutti_status rank(tutti_group *g, void *user)
 {
-    static struct meeting meetings[4];
+    static struct progress progress_of[4];
     (void)user;
-    beside(g, 1, &meetings[0]);
-    beside(g, LARGE, &meetings[1]);
+    beside(g, 1, &progress_of[0]);
+    beside(g, LARGE, &progress_of[1]);
     beside_errors(g);
-    pipeline(g, 100, &meetings[2]);
-    pipeline(g, LARGE, &meetings[3]);
+    pipeline(g, 100, &progress_of[2]);
+    pipeline(g, LARGE, &progress_of[3]);
     pipeline_computation_fails(g);
     pipeline_mismatch(g, MANY);
     pipeline_mismatch(g, 15);
