@@ -103,7 +103,7 @@ inline look_at(r)
     fi
 }
 
-/* add_peers: the monitor sleeps on the words of the processes that it does not know to be dead. */
+/* add_peers: the monitor sleeps on the words of the processes whose death it has not recorded. */
 inline list(r)
 {
 #ifdef SKIP_MARKED
@@ -113,7 +113,7 @@ inline list(r)
 #endif
 }
 
-proctype Keeper(byte me)
+proctype Monitor(byte me)
 {
     bool known[PROCESSES];
     {
@@ -160,7 +160,7 @@ proctype Rank()
 init {
     atomic {
         run Death(1); run Death(2);
-        run Keeper(0); run Keeper(1); run Keeper(2);
+        run Monitor(0); run Monitor(1); run Monitor(2);
         run Rank()
     }
 }

@@ -4,7 +4,7 @@
 #
 # Proves the models beside this file with Spin, and that the proofs can fail: see docs/models.md. With names, only
 # those: tests/models/run.sh stage lane. Without names and without TUTTI_TEST_ALL=1 each model is proved in its first
-# configuration and with its first mutant only. A model says in its opening comment what is to be done:
+# configuration and with its first mutant only. A model says in its opening comment what to prove:
 #
 #   config MACRO=VALUE ...      prove it with these macros (none: prove it as it is)
 #   ends: ...                   prove also that it contains no endless loop
@@ -23,7 +23,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# search MODEL errors|cycles MACRO...: the verdict is in $work/MODEL/log; 0 if the search has run. Without optimisation:
+# search MODEL errors|cycles MACRO...: the result is in $work/MODEL/log; 0 if the search has run. Without optimisation:
 # GCC would take longer than the search.
 search()
 {
@@ -55,7 +55,7 @@ fail()
     failures=$((failures + 1))
 }
 
-# What is to be done with a model: all of it, or the first line.
+# The configurations or mutants of a model to prove: all of them, or the first one.
 chosen()
 {
     if [ -n "${MODELS_FIRST:-}" ]; then

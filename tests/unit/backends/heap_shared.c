@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the engine is told of heap memory, without an engine: names that all ranks of a group understand, in every group
- * that may use them and in no other; what registering does to memory, to the ranks beside it, and to a range that is
- * gone.
+ * The heap's calls to the engine, without an engine. All ranks of a group understand a name, in every group that may
+ * use it and in no other. Also: the effect of registering on memory, on the other ranks, and on a range that is
+ * unmapped.
  */
 #include "heap_support.h"
 
@@ -59,9 +59,9 @@ static void allocated(void **state)
     }
 }
 
-/* Ranks 0-1 and 1-2 allocate in pairs first: no name leaves a group whose members cannot all use it. */
-static struct meeting low_meeting;
-static struct meeting high_meeting;
+/* Ranks 0-1 and 1-2 allocate in pairs first: no name leaves a group if one of its members cannot use it. */
+static struct rendezvous low_rendezvous;
+static struct rendezvous high_rendezvous;
 
 static void overlapping_on(struct rank *x)
 {
@@ -73,24 +73,24 @@ static void overlapping_on(struct rank *x)
     unsigned char *of_high = NULL;
     struct tti_heap *world = tti_heap_view_table(x->view);
     if (x->rank <= 1) {
-        rank_open(&low, &low_meeting, x->rank, low_ranks, x->view);
+        rank_open(&low, &low_rendezvous, x->rank, low_ranks, x->view);
         of_low = take(&low, 3 * PAGE);
         CHECK_SHARED(&low, of_low, 3 * PAGE);
         EXPECT(tti_heap_name(world, of_low, 1) == 0);
     }
     if (x->rank >= 1) {
-        rank_open(&high, &high_meeting, x->rank - 1, high_ranks, x->view);
+        rank_open(&high, &high_rendezvous, x->rank - 1, high_ranks, x->view);
         EXPECT(!of_low || tti_heap_name(tti_heap_view_table(high.view), of_low, 1) == 0);
         of_high = take(&high, 2 * MIB);
         CHECK_SHARED(&high, of_high, 2 * MIB);
     }
-    meet(x);
+    rank_barrier(x);
     /* both neighbours of rank 1 have mapped its arena now, but not one another's */
     EXPECT((tti_heap_name(world, of_low ? of_low : of_high, 1) != 0) == (x->rank == 1));
     if (x->rank == 1) {
         EXPECT(tti_heap_name(tti_heap_view_table(low.view), of_high, 2 * MIB) != 0);
     }
-    meet(x);
+    rank_barrier(x);
     give(x, take(x, 100)); /* the world maps all */
     CHECK_SHARED(x, of_low ? of_low : of_high, 3 * PAGE);
     if (of_low) {
@@ -107,11 +107,11 @@ static void overlapping_on(struct rank *x)
 static void overlapping(void **state)
 {
     (void)state;
-    meeting_init(&low_meeting, 2);
-    meeting_init(&high_meeting, 2);
+    rendezvous_init(&low_rendezvous, 2);
+    rendezvous_init(&high_rendezvous, 2);
     assert_int_equal(run_ranks(3, overlapping_on), 0);
-    pthread_barrier_destroy(&low_meeting.barrier);
-    pthread_barrier_destroy(&high_meeting.barrier);
+    pthread_barrier_destroy(&low_rendezvous.barrier);
+    pthread_barrier_destroy(&high_rendezvous.barrier);
 }
 
 /* Ragged on both sides, of different sizes, less than a page on rank 2 and nothing on rank 3. */
@@ -136,12 +136,12 @@ static void registered_on(struct rank *x)
         EXPECT(bytes < PAGE || tti_heap_name(heap, all + PAGE, bytes / PAGE * PAGE + 1) == 0);
         uint64_t names[MOST_RANKS];
         tell(x, all + PAGE, 2 * PAGE, names);
-        for (int r = 0; r < x->meeting->size; r++) {
+        for (int r = 0; r < x->rendezvous->size; r++) {
             EXPECT((names[r] != 0) == (r < 2));
             unsigned char *seen = names[r] ? address(x, r, names[r], 2 * PAGE) : NULL;
             EXPECT(!names[r] || (seen && seen[5] == (unsigned char)((PAGE + 5) * 7 + (size_t)r)));
         }
-        meet(x);
+        rank_barrier(x);
         if (x->rank == 3) { /* into the others' memory, for the time after */
             address(x, 0, names[0], 2 * PAGE)[6] = (unsigned char)(200 + round);
             address(x, 1, names[1], 2 * PAGE)[6] = (unsigned char)(100 + round);
@@ -167,7 +167,7 @@ static void registered(void **state)
     assert_int_equal(run_ranks(4, registered_on), 0);
 }
 
-/* The address is used again for something else: large calls notice, and unregistering leaves the new content alone. */
+/* The address is reused for other memory: large calls detect that, and unregistering leaves the new content alone. */
 static void reused_on(struct rank *x)
 {
     unsigned char *memory = pages(4 * MIB);
@@ -194,7 +194,7 @@ static void reused(void **state)
     assert_int_equal(run_ranks(2, reused_on), 0);
 }
 
-/* A double of the engine's messages: says whether one is pending, and reads the neighbour's memory in `quiesced`. */
+/* A double of the engine's messages: returns whether one is pending, and reads the neighbour's memory in `quiesced`. */
 struct mover {
     struct rank *rank;
     uint64_t name;           /* of the neighbour's memory */
@@ -213,7 +213,7 @@ static bool use(void *user, const void *memory, size_t bytes)
 static bool settle(void *user, uint64_t withdrawal)
 {
     struct mover *m = user;
-    const int next = (m->rank->rank + 1) % m->rank->meeting->size;
+    const int next = (m->rank->rank + 1) % m->rank->rendezvous->size;
     EXPECT(address(m->rank, next, m->name, 2 * PAGE) == NULL); /* no later lookup finds it */
     EXPECT(m->at[2 * PAGE - 1] == 'a' + next);                 /* an earlier lookup stays valid */
     EXPECT(withdrawal > 1);
@@ -221,12 +221,12 @@ static bool settle(void *user, uint64_t withdrawal)
     return !m->in_call;
 }
 
-/* Nothing is taken away under a message: its owner refuses; others wait for what they are in the middle of. */
+/* No memory is released during a message: its owner refuses, and other ranks wait until the message has ended. */
 static void moved_on(struct rank *x)
 {
     uint64_t names[MOST_RANKS] = {0};
     unsigned char *memory = pages(2 * PAGE);
-    const int next = (x->rank + 1) % x->meeting->size;
+    const int next = (x->rank + 1) % x->rendezvous->size;
     EXPECT_E(tti_heap_register(x->view, memory, 2 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
     memset(memory, 'a' + x->rank, 2 * PAGE);
     tell(x, memory, 2 * PAGE, names);
@@ -239,7 +239,7 @@ static void moved_on(struct rank *x)
     EXPECT(address(x, next, m.name, 2 * PAGE) == m.at);
     m.under_way = false;
     EXPECT_E(tti_heap_unregister(x->view, memory, &x->exchange, &x->error) == TUTTI_OK);
-    EXPECT(m.settled == x->meeting->size - 1);
+    EXPECT(m.settled == x->rendezvous->size - 1);
     tti_heap_view_attach(x->view, NULL);
     munmap(memory, 2 * PAGE);
 }
@@ -250,7 +250,8 @@ static void moved(void **state)
     assert_int_equal(run_ranks(2, moved_on), 0);
 }
 
-/* A failed call has replaced pages: the others keep writing to the old ones, and no rank names the range any more. */
+/* A failed call has replaced pages: the others keep writing to the old ones, and no rank uses the range's name any
+ * more. */
 static void orphaned_on(struct rank *x)
 {
     uint64_t names[MOST_RANKS];
@@ -263,12 +264,12 @@ static void orphaned_on(struct rank *x)
         unsigned char *memory = i ? plain : block;
         memset(memory, 1, 8 * PAGE);
         tell(x, memory, 8 * PAGE, names);
-        int next = (x->rank + 1) % x->meeting->size;
+        int next = (x->rank + 1) % x->rendezvous->size;
         unsigned char *other = address(x, next, names[next], 8 * PAGE);
         tti_heap_orphan(heap, memory + PAGE + 1, 3 * PAGE); /* pages 2 and 3 */
-        meet(x);
+        rank_barrier(x);
         memset(other, 2, 8 * PAGE); /* too late */
-        meet(x);
+        rank_barrier(x);
         EXPECT(memory[2 * PAGE - 1] == 2 && memory[2 * PAGE] != 2 && memory[4 * PAGE - 1] != 2 &&
                memory[4 * PAGE] == 2);
         EXPECT(tti_heap_name(heap, memory, 3 * PAGE) == 0);
@@ -293,7 +294,7 @@ static void orphaned(void **state)
     assert_int_equal(run_ranks(2, orphaned_on), 0);
 }
 
-/* What is registered when the group goes is private memory again. */
+/* Memory that is registered when the group ends is private memory again. */
 static void left_registered_on(struct rank *x)
 {
     static unsigned char *kept[2];
@@ -335,7 +336,7 @@ static void too_many(void **state)
     assert_int_equal(run_ranks(2, too_many_on), 0);
 }
 
-/* What rank 1 says of itself, in place of the truth. */
+/* A false record of rank 1, in place of the true one. */
 static _Thread_local struct {
     bool on;
     uint32_t region;
@@ -386,7 +387,7 @@ static void lied_to(void **state)
     assert_int_equal(run_ranks(2, lied_to_on), 0);
 }
 
-/* Rank 1 says that another one of its regions goes than the one that does, while rank 0 works on that. */
+/* Rank 1 releases one region, but its record names another one, which rank 0 is using. */
 static void lied_to_in_a_call_on(struct rank *x)
 {
     uint64_t names[MOST_RANKS] = {0};
@@ -415,7 +416,7 @@ static void lied_to_in_a_call_on(struct rank *x)
     EXPECT_E(tti_heap_register(x->view, memory + 5 * PAGE, PAGE, &x->exchange, &x->error) == TUTTI_OK);
     EXPECT(x->rank == 1 || (m.settled > asked && !x->view->shared->retired_mappings)); /* then it goes */
     tti_heap_view_attach(x->view, NULL);
-    meet(x);
+    rank_barrier(x);
 }
 
 static void lied_to_in_a_call(void **state)
@@ -443,7 +444,7 @@ static bool settle_at_once(void *user, uint64_t withdrawal)
     return true;
 }
 
-static int failing; /* the rank whose group it is */
+static int failing; /* the rank whose group fails */
 
 /* A rank that commits memory while the group fails stops in the middle and gives the memory back; no rank waits for
  * it. */
@@ -454,7 +455,8 @@ static void failed_meanwhile_on(struct rank *x)
     unsigned char *range = pages(16 * MIB);
     const struct tti_heap_group_ops group_ops = {
         .user = &looks, .use = use_nothing, .quiesced = settle_at_once, .failure = fail_third};
-    EXPECT(tti_heap_alloc(x->view, 0, &x->exchange, &memory, &x->error) == TUTTI_OK); /* what is done once */
+    EXPECT(tti_heap_alloc(x->view, 0, &x->exchange, &memory, &x->error) ==
+           TUTTI_OK); /* makes what the first allocation sets up */
     if (x->rank == failing) {
         tti_heap_view_attach(x->view, &group_ops);
     }
@@ -466,7 +468,7 @@ static void failed_meanwhile_on(struct rank *x)
     EXPECT(strstr(x->error.message, "rank 7 has died") && x->error.suspect == failing);
     EXPECT(looks == (x->rank == failing ? 3 : 0));
     tti_heap_view_attach(x->view, NULL);
-    meet(x);
+    rank_barrier(x);
     give(x, take(x, 48 * MIB)); /* which is more than would be left */
     munmap(range, 16 * MIB);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Heaps without an engine: threads stand for the ranks, each with views of its own, and meet at a barrier to exchange
- * what the engine would carry. A rank's expectation that fails is counted; the thread goes on.
+ * Heaps without an engine. Threads play the ranks, each with views of its own. A barrier and a table replace the
+ * engine's exchange. If an expectation of a rank fails, it is counted and the thread continues.
  */
 #ifndef TESTS_UNIT_HEAP_SUPPORT_H
 #define TESTS_UNIT_HEAP_SUPPORT_H
@@ -33,7 +33,7 @@ static inline void expect_that(int ok, int line, const char *text, const tutti_e
 #define EXPECT_E(condition) expect_that((condition), __LINE__, #condition, &x->error)
 
 /* The barrier and the records of one group. */
-struct meeting {
+struct rendezvous {
     pthread_barrier_t barrier;
     int size;
     unsigned char slots[MOST_RANKS][1024];
@@ -41,7 +41,7 @@ struct meeting {
 
 /* One rank in one group. */
 struct rank {
-    struct meeting *meeting;
+    struct rendezvous *rendezvous;
     int rank;
     struct tti_heap_view *view;
     tutti_exchange exchange;
@@ -52,7 +52,7 @@ struct rank {
 static inline tutti_status gather(void *self, const void *mine, size_t bytes, void *all, tutti_error *error)
 {
     struct rank *x = self;
-    struct meeting *m = x->meeting;
+    struct rendezvous *m = x->rendezvous;
     (void)error;
     memcpy(m->slots[x->rank], mine, bytes);
     pthread_barrier_wait(&m->barrier);
@@ -69,17 +69,17 @@ static inline const char *setting(const void *settings, const char *key)
     return strcmp(key, "engine.heap_capacity") == 0 && x->capacity ? x->capacity : "67108864";
 }
 
-static inline void meeting_init(struct meeting *m, int size)
+static inline void rendezvous_init(struct rendezvous *m, int size)
 {
     pthread_barrier_init(&m->barrier, NULL, (unsigned)size);
     m->size = size;
 }
 
 /* Opens the view of `rank` in a group of these ranks of the world. */
-static inline void rank_open(struct rank *x, struct meeting *m, int rank, const int32_t *globals,
+static inline void rank_open(struct rank *x, struct rendezvous *m, int rank, const int32_t *globals,
                              struct tti_heap_view *parent)
 {
-    x->meeting = m;
+    x->rendezvous = m;
     x->rank = rank;
     x->exchange = (tutti_exchange){.size = sizeof(tutti_exchange), .self = x, .gather = gather};
     tutti_open_info info = {.size = sizeof(info),
@@ -93,9 +93,9 @@ static inline void rank_open(struct rank *x, struct meeting *m, int rank, const 
     EXPECT_E(tti_heap_view_open(&info, parent, &x->view, &x->error) == TUTTI_OK);
 }
 
-static inline void meet(struct rank *x)
+static inline void rank_barrier(struct rank *x)
 {
-    pthread_barrier_wait(&x->meeting->barrier);
+    pthread_barrier_wait(&x->rendezvous->barrier);
 }
 
 /* Exchanges the names of `memory` among the ranks. */
@@ -110,34 +110,35 @@ static inline unsigned char *address(struct rank *x, int rank, uint64_t name, si
     return tti_heap_address(tti_heap_view_table(x->view), rank, name, bytes);
 }
 
-/* Each rank writes its number into its memory; all see it there, write theirs, and each sees that. */
+/* Each rank writes its number into its memory, and all ranks see it. Then each writes into a neighbour's memory, whose
+ * owner sees that. */
 static inline void check_shared(struct rank *x, unsigned char *memory, size_t bytes, int line)
 {
     uint64_t names[MOST_RANKS];
     memset(memory, 'a' + x->rank, bytes);
     tell(x, memory, bytes, names);
-    for (int r = 0; r < x->meeting->size; r++) {
+    for (int r = 0; r < x->rendezvous->size; r++) {
         unsigned char *seen = names[r] ? address(x, r, names[r], bytes) : NULL;
         expect_that(seen != NULL, line, "the name is known", NULL);
         expect_that(seen && seen[0] == 'a' + r && seen[bytes - 1] == 'a' + r, line, "the content is seen", NULL);
     }
-    meet(x);
-    int next = (x->rank + 1) % x->meeting->size;
+    rank_barrier(x);
+    int next = (x->rank + 1) % x->rendezvous->size;
     unsigned char *other = names[next] ? address(x, next, names[next], bytes) : NULL;
     if (other) {
         other[bytes / 2] = (unsigned char)('A' + x->rank);
     }
-    meet(x);
-    int previous = (x->rank + x->meeting->size - 1) % x->meeting->size;
+    rank_barrier(x);
+    int previous = (x->rank + x->rendezvous->size - 1) % x->rendezvous->size;
     expect_that(memory[bytes / 2] == 'A' + previous, line, "what another rank has written is there", NULL);
-    meet(x);
+    rank_barrier(x);
 }
 
 #define CHECK_SHARED(x, memory, bytes) check_shared((x), (memory), (bytes), __LINE__)
 
 struct runner {
     void (*function)(struct rank *x);
-    struct meeting *world;
+    struct rendezvous *world;
     int rank;
 };
 
@@ -148,7 +149,7 @@ static inline void *run_rank(void *argument)
     struct rank x = {0};
     rank_open(&x, r->world, r->rank, globals, NULL);
     r->function(&x);
-    meet(&x);
+    rank_barrier(&x);
     tti_heap_view_close(x.view);
     return NULL;
 }
@@ -156,11 +157,11 @@ static inline void *run_rank(void *argument)
 /* Runs the function on so many ranks; returns how many expectations have failed. */
 static inline int run_ranks(int size, void (*function)(struct rank *x))
 {
-    static struct meeting world;
+    static struct rendezvous world;
     pthread_t threads[MOST_RANKS];
     struct runner runners[MOST_RANKS];
     int before = failures;
-    meeting_init(&world, size);
+    rendezvous_init(&world, size);
     for (int i = 0; i < size; i++) {
         runners[i] = (struct runner){.function = function, .world = &world, .rank = i};
         pthread_create(&threads[i], NULL, run_rank, &runners[i]);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of the hierarchical backend: the tables of hosts, how chunks, slices and windows are cut; and how a failure
- * of one engine becomes a failure of the group, with engines that only record what they are told. */
+/*
+ * The arithmetic of the hierarchical backend: the tables of hosts, and the sizes of chunks, slices and windows. Also
+ * how a failure of one engine becomes a failure of the group, with engines that only record their calls.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +20,7 @@
 
 #define MOST 16
 
-/* A group of which only the numbers exist; `layout` has a letter for each rank, the name of its host. */
+/* A group without engines; `layout` has a letter for each rank, the name of its host. */
 static void make(struct tti_hier *s, const char *layout, int32_t rank, size_t chunk)
 {
     uint64_t hosts[MOST];
@@ -152,10 +154,10 @@ static void sentences(void **state)
     assert_string_equal(little, "it is rank ");
 }
 
-/* ---- failures ------------------------------------------------------------------------------------------------------ */
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
 
-/* An engine that keeps the cause that it is aborted with, as Gloo and MPI do, or has one from the test. `missing`: the rank
- * that an abort without a suspect names. */
+/* An engine that keeps the cause that it is aborted with, as Gloo and MPI do, or has one from the test. `missing`: the
+ * rank that an abort without a suspect names. */
 struct recorder {
     tutti_error cause;
     int32_t missing;
@@ -225,7 +227,8 @@ static void expect_error(const tutti_error *e, tutti_status status, int32_t susp
 
 static const char inside_sentence[] = "inside host 0 of 2: rank 2 waited 9 ms for rank 4";
 
-/* A time-out of the inner engine gets ranks of the group. The other engines carry it, with the suspect in their numbers. */
+/* A time-out of the inner engine gets ranks of the group. The other engines carry it, with the suspect in their
+ * numbers. */
 static void failure_inside(void **state)
 {
     (void)state;
@@ -248,7 +251,7 @@ static void failure_inside(void **state)
 }
 
 /* The cause of a rank on another host comes through the flat engine: it is not renumbered, and gets no second origin. A
- * sentence of the application that looks like an origin changes nothing. */
+ * message of the application that resembles an origin changes nothing. */
 static void failure_elsewhere(void **state)
 {
     (void)state;
@@ -279,7 +282,8 @@ static void failure_elsewhere(void **state)
     fixture_free(&f);
 }
 
-/* A rank of this rail has failed the rail only: its engine reports REVOKED and quotes the cause, which is of the group. */
+/* A rank of this rail has failed the rail only: its engine reports REVOKED and quotes the cause, which is of the
+ * group. */
 static void failure_between(void **state)
 {
     (void)state;
@@ -330,7 +334,7 @@ static void failure_before(void **state)
     fixture_free(&f);
 }
 
-/* An abort from above uses the ranks of the group. The inner engine knows the rank that has not come. */
+/* An abort from above uses the ranks of the group. The inner engine has recorded which rank has not come. */
 static void abort_without_suspect(void **state)
 {
     (void)state;

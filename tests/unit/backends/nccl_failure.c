@@ -100,7 +100,7 @@ static void kernel_hangs(struct rank *r)
     device_free(r, memory);
 }
 
-/* ... and an abort that never returns: the error says that the device may still use the memory. */
+/* ... and an abort that never returns: the error warns that the device may still use the memory. */
 static void abort_hangs(struct rank *r)
 {
     tutti_error error;

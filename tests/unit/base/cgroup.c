@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPU quota of control groups, read from trees of files as the kernel and containers show them. */
+/* The CPU quota of control groups, read from trees of files like those of the kernel and of containers. */
 #include "base/cgroup.h"
 
 #include <errno.h>
@@ -153,7 +153,7 @@ static void only_a_part_is_mounted(void **state)
     put_pair("/sys/fs/cgroup/cpu", "200000\n", "100000\n");
     put_pair("/sys/fs/cgroup/cpu/docker/x", "1000\n", "100000\n");
     assert_int_equal(granted(), 2000);
-    /* and a group that lies outside of what is mounted: then the mount's own limit is all that can be known */
+    /* a group outside of the mount: then only the mount's own limit is known */
     put_process("4:cpu:/docker/xy\n", "33 31 0:30 /docker/x /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n");
     assert_int_equal(granted(), 2000);
     put_process("0::/../../elsewhere\n", UNIFIED_MOUNT);

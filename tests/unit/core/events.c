@@ -3,7 +3,7 @@
  * list. */
 #include "events_support.h"
 
-/* What was called, as letters in the order of the calls. */
+/* The calls, as letters in their order. */
 static char calls[64];
 static size_t call_count;
 
@@ -125,7 +125,7 @@ static void the_event_is_handed_on(void **state)
 
 /* ---- handlers that change the list ------------------------------------------------------------------------------- */
 
-/* A handler that removes another one and notes whether it was there. */
+/* A handler that removes another one, and records whether that one existed. */
 struct removal {
     int64_t target;
 };

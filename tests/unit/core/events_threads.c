@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-#define PATIENCE_MS 50 /* waits for an event that a correct library never causes; a defect may pass unnoticed */
+#define WAIT_MS 50 /* waits for an event that a correct library never causes; a defect may pass unnoticed */
 
 /* Whether the flag was set within `ms`; -1 = no limit. */
 static bool wait_flag(const _Atomic int *flag, int64_t ms)
@@ -43,7 +43,7 @@ static void hold_on(const tutti_event *event, void *user)
     (void)event;
     struct scene *s = user;
     atomic_store(&s->inside, 1);
-    s->early = wait_flag(&s->returned, PATIENCE_MS);
+    s->early = wait_flag(&s->returned, WAIT_MS);
     atomic_store(&s->finished, 1);
 }
 

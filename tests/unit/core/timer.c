@@ -257,7 +257,7 @@ static void from_inside(void **state)
     assert_int_equal(atomic_load(&i.blocked), 1);
 }
 
-/* One that sets itself again while it is being stopped. */
+/* A timer that sets itself again while it is being stopped. */
 static void ring_again(struct tti_timer *timer)
 {
     notify(timer);
@@ -337,7 +337,7 @@ static int threads(void)
 /* The kernel counts a joined thread for a moment longer. */
 static void expect_threads(int count)
 {
-    int64_t until = tti_now_ns() + PATIENCE;
+    int64_t until = tti_now_ns() + WAIT_LIMIT;
     while (threads() != count && tti_now_ns() < until) {
         sched_yield();
     }
@@ -396,7 +396,8 @@ static int nothing_is_set(struct counted *counted)
     return 0;
 }
 
-/* While the thread sleeps, and while a timer notifies: no timer is set in the child, and the parent's go on. */
+/* Forks while the thread sleeps, and while a timer notifies: no timer is set in the child, and the parent's timers
+ * continue. */
 static void forked(void **state)
 {
     (void)state;

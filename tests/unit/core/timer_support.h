@@ -16,11 +16,11 @@
 #include "base/clock.h"
 #include "core/async/timer.h"
 
-#define PATIENCE (30 * INT64_C(1000000000)) /* limit for events that must come; a test that reaches it has failed */
+#define WAIT_LIMIT (30 * INT64_C(1000000000)) /* limit for events that must come; a test that reaches it has failed */
 
 static inline void wait_for(atomic_int *value, int least)
 {
-    int64_t until = tti_now_ns() + PATIENCE;
+    int64_t until = tti_now_ns() + WAIT_LIMIT;
     while (atomic_load(value) < least) {
         if (tti_now_ns() > until) {
             abort();

@@ -9,7 +9,7 @@
 #define OWN     8 /* timers of each thread */
 #define ROUNDS  3000
 
-/* A timer that belongs to one thread, which knows when it may notify. */
+/* A timer that belongs to one thread. That thread records when the timer may notify. */
 struct owned {
     struct tti_timer timer;
     atomic_bool allowed;

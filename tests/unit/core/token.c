@@ -14,7 +14,7 @@
 
 static void wait_until_fired(tutti_cancel_token *token)
 {
-    int64_t until = tti_now_ns() + PATIENCE;
+    int64_t until = tti_now_ns() + WAIT_LIMIT;
     while (!fired(token) && tti_now_ns() < until) {
         sched_yield();
     }
@@ -225,7 +225,7 @@ static void busy(void **state)
     destroy(token);
 }
 
-/* A long chain fires, and falls apart from its middle. */
+/* A long chain fires, and is destroyed from its middle. */
 static void deep(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static int expect_forked(tutti_cancel_token *token)
         tti_token_link(token, &l.link) != TUTTI_FORKED || tutti_cancel_token_destroy(token, &e) != TUTTI_FORKED) {
         return 1;
     }
-    for (int i = 0; i < 200; i++) { /* more than there are locks: none of them is held by a thread that is not here */
+    for (int i = 0; i < 200; i++) { /* more tokens than locks: no lock is held by a thread that the child lacks */
         tutti_cancel_token *own = NULL;
         int64_t began = 0;
         if (tutti_cancel_token_create(NULL, -1, &own, &e) != TUTTI_OK || tti_token_link(own, &l.link) != TUTTI_OK ||
@@ -306,7 +306,7 @@ static int expect_forked(tutti_cancel_token *token)
     return l.notified == 200 ? 0 : 4;
 }
 
-/* Fires while its process is being forked: the lock of its token is held, and no thread of the child gives it back. */
+/* Fires while its process forks: the lock of its token is held, and no thread of the child releases it. */
 struct held {
     struct tti_token_link link;
     atomic_int inside;
@@ -317,7 +317,7 @@ static bool hold(struct tti_token_link *link)
 {
     struct held *h = (struct held *)link;
     atomic_store(&h->inside, 1);
-    int64_t until = tti_now_ns() + PATIENCE;
+    int64_t until = tti_now_ns() + WAIT_LIMIT;
     while (!atomic_load(&h->go_on) && tti_now_ns() < until) {
         sched_yield();
     }

@@ -17,8 +17,8 @@
 #include "core/async/timer.h"
 #include "core/async/token.h"
 
-#define HOUR_MS  3600000
-#define PATIENCE (30 * INT64_C(1000000000)) /* limit for events that must come; a test that reaches it has failed */
+#define HOUR_MS    3600000
+#define WAIT_LIMIT (30 * INT64_C(1000000000)) /* limit for events that must come; a test that reaches it has failed */
 
 /* A link as an operation has it. */
 struct listener {

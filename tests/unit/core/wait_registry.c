@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who waits in which collective: what ranks hear of one another through a store, old notes, notes that come late, and stores
- * that do not answer or have gone. Ranks are tables over one store here; the whole way is multi.nccl_missing's.
+ * The wait registry: which rank waits in which collective. Ranks exchange records through a store: old ones, late ones,
+ * and through stores that do not answer or have gone. The ranks are tables over one store here; multi.nccl_missing
+ * tests the whole path.
  */
 #include "core/membership/wait_registry.h"
 
@@ -63,21 +64,21 @@ static void report(struct tti_wait_registry *rank, const tutti_op *op, const tut
     table->report(table->self, op, failed);
 }
 
-/* Asks, and expects that. */
-static void expect(struct tti_wait_registry *rank, const tutti_op *op, int64_t patience_ms, int32_t suspect,
+/* Asks the registry which rank is missing, and expects this suspect and these words. */
+static void expect(struct tti_wait_registry *rank, const tutti_op *op, int64_t timeout_ms, int32_t suspect,
                    const char *words)
 {
     const tutti_wait_registry *table = tti_wait_registry_table(rank);
     tutti_error error;
     tti_error_set(&error, TUTTI_TIMEOUT, "it has not ended");
-    table->find_missing(table->self, op, patience_ms, &error);
+    table->find_missing(table->self, op, timeout_ms, &error);
     if (strncmp(error.message, "it has not ended", 16) != 0 || !strstr(error.message, words) ||
         error.suspect != suspect) {
         fail_msg("suspect %d instead of %d, \"%s\" without \"%s\"", error.suspect, suspect, error.message, words);
     }
 }
 
-/* Until the note is there, which a thread puts: rank 3 asks with patience. */
+/* Waits until a background thread has written the record: rank 3 polls until then. */
 static void settle(struct job *job, const tutti_op *op)
 {
     expect(job->ranks[3], op, LONG_MS, -1, "all ranks are in it");
@@ -88,12 +89,12 @@ static void test_all(void **state)
     const tutti_op op = call_of(TUTTI_OP_ALL_REDUCE, 1, 5);
     struct job job;
     (void)state;
-    job_open(&job, "memory:attendance-all");
+    job_open(&job, "memory:waits-all");
     for (int i = 0; i < 3; i++) {
         report(job.ranks[i], &op, NULL);
     }
     settle(&job, &op);
-    for (int i = 0; i < 3; i++) { /* rank 3 has told by asking */
+    for (int i = 0; i < 3; i++) { /* rank 3 has written its record when it asked */
         expect(job.ranks[i], &op, LONG_MS, -1, ": all ranks are in it, so a device");
     }
     job_close(&job);
@@ -106,7 +107,7 @@ static void test_missing(void **state)
     const tutti_op other_lane = call_of(TUTTI_OP_ALL_REDUCE, 2, 5);
     struct job job;
     (void)state;
-    job_open(&job, "memory:attendance-missing");
+    job_open(&job, "memory:waits-missing");
     report(job.ranks[2], &other_lane, NULL); /* which is another call */
     expect(job.ranks[1], &op, 10, 2, ": ranks 2, 3, 0 have not come");
     expect(job.ranks[3], &op, 10, 0, ": ranks 0, 2 have not come");
@@ -117,7 +118,7 @@ static void test_missing(void **state)
     job_close(&job);
 }
 
-/* A note of the call before says nothing, and is gone. */
+/* A record of an earlier call does not count, and is removed. */
 static void test_old(void **state)
 {
     const tutti_op before = call_of(TUTTI_OP_BARRIER, 0, 1);
@@ -126,7 +127,7 @@ static void test_old(void **state)
     char value[1024];
     size_t length;
     (void)state;
-    job_open(&job, "memory:attendance-old");
+    job_open(&job, "memory:waits-old");
     for (int i = 0; i < 3; i++) {
         report(job.ranks[i], &before, NULL);
     }
@@ -138,7 +139,7 @@ static void test_old(void **state)
     job_close(&job);
 }
 
-/* One that comes while somebody asks is present. */
+/* A rank whose record arrives while another rank polls counts as present. */
 static void *tell_later(void *argument)
 {
     const tutti_op op = call_of(TUTTI_OP_ALL_REDUCE, 0, 1);
@@ -156,14 +157,14 @@ static void test_late(void **state)
     pthread_t thread;
     struct job job;
     (void)state;
-    job_open(&job, "memory:attendance-late");
+    job_open(&job, "memory:waits-late");
     assert_int_equal(pthread_create(&thread, NULL, tell_later, &job), 0);
     expect(job.ranks[0], &op, LONG_MS, -1, ": all ranks are in it");
     pthread_join(thread, NULL);
     job_close(&job);
 }
 
-/* What each call is made of, and what is told of a failure. */
+/* Ranks in different calls: each attribute that differs is reported. */
 static void test_differs(void **state)
 {
     static const struct {
@@ -193,7 +194,7 @@ static void test_differs(void **state)
         other.redop = others[i].redop;
         other.root = others[i].root;
         other.count = others[i].count;
-        job_open(&job, "memory:attendance-differs");
+        job_open(&job, "memory:waits-differs");
         report(job.ranks[1], &other, NULL);
         report(job.ranks[2], &op, NULL);
         report(job.ranks[3], &op, NULL);
@@ -202,7 +203,7 @@ static void test_differs(void **state)
     }
 }
 
-/* A failure comes before what differs, and both before who is missing. A piece is told as the whole that it is part of. */
+/* A failure is reported before a difference, and both before a missing rank. A chunk is reported as the whole call. */
 static void test_failed(void **state)
 {
     const tutti_op whole = call_of(TUTTI_OP_ALL_REDUCE, 0, 1);
@@ -213,7 +214,7 @@ static void test_failed(void **state)
     (void)state;
     op.whole = &whole;
     op.count = 3;
-    job_open(&job, "memory:attendance-failed");
+    job_open(&job, "memory:waits-failed");
     expect(job.ranks[1], &whole, 10, 2, ": ranks 2, 3, 0 have not come");
     expect(job.ranks[0], &op, 10, 2, ": ranks 2, 3 have not come");
     report(job.ranks[2], &other, NULL);
@@ -270,7 +271,7 @@ static tutti_status lost_get(void *user, const char *key, void *value, size_t ca
     return TUTTI_PEER_LEFT;
 }
 
-/* Nobody waits for it for long: not who asks, not who tells, not who closes. */
+/* If the store does not answer, no function blocks for long: neither asking, nor reporting, nor closing. */
 static void test_silent(void **state)
 {
     const tutti_store_callbacks callbacks = {.size = sizeof(callbacks), .set = held_set, .get = held_get};
@@ -286,7 +287,7 @@ static void test_silent(void **state)
     expect(a, &op, 10, -1, ": which rank is missing is unknown: the store does not answer");
     assert_int_equal(atomic_load(&held), 1);
     tti_wait_registry_close(a);
-    atomic_store(&released, 1); /* what is left is the thread's to free */
+    atomic_store(&released, 1); /* the background thread frees the rest */
 }
 
 static void test_gone(void **state)

@@ -179,7 +179,7 @@ static void torchrun_family(void **state)
         setenv("MASTER_ADDR", addresses[i], 1);
         expect_refused("MASTER_ADDR", addresses[i], NULL);
     }
-    setenv("TUTTI_STORE", "file:/some/where", 1); /* where to meet is said: nothing else is needed */
+    setenv("TUTTI_STORE", "file:/some/where", 1); /* the store is named: MASTER_ADDR and MASTER_PORT are not needed */
     assert_string_equal(expect_world("torchrun", 0, 2, -1, -1).store_url, "file:/some/where");
 }
 
@@ -192,7 +192,7 @@ static void torchrun_on_several_hosts(void **state)
     assert_memory_equal(world.store_url, "tcp://node0:6", 13);
     assert_null(strstr(world.store_url, "29500")); /* never torch's own port */
     assert_true(world.serve);
-    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1); /* a new round meets elsewhere */
+    setenv("TORCHELASTIC_RESTART_COUNT", "1", 1); /* a restart uses another store */
     assert_string_not_equal(expect_world("torchrun", 0, 4, 0, 2).store_url, world.store_url);
     unsetenv("TORCHELASTIC_RESTART_COUNT");
     setenv("RANK", "2", 1);
@@ -269,7 +269,7 @@ static void openmpi_family(void **state)
 static void hydra_family(void **state)
 {
     (void)state;
-    /* The other end of PMI_FD belongs to an ancestor of the ranks, as hydra's proxy does. */
+    /* The other end of PMI_FD belongs to an ancestor of the ranks, as with hydra's proxy. */
     int pair[2];
     char fd[16];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);

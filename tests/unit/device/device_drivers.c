@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * The drivers cuda and rocm: copies in every direction, of rows and of strided tensors, and what streams, events and
- * words hold back.
+ * The drivers cuda and rocm: copies in every direction, of rows and of strided tensors; and which work streams, events
+ * and host words hold back.
  */
 #include "device_support.h"
 
@@ -28,7 +28,7 @@ static void copies(void)
     enum { PLACES = sizeof(places) / sizeof(places[0]) };
     struct tti_device_scope scope;
     struct tti_device_scope inner;
-    unsigned char *source = malloc(BYTES); /* of what is in the source place, and of what comes from the target */
+    unsigned char *source = malloc(BYTES); /* source: the expected bytes in the source place; target: those read back */
     unsigned char *target = malloc(BYTES);
     unsigned char *wanted = malloc(BYTES);
     void *stream;
@@ -202,7 +202,7 @@ static void order(void)
     d->leave(&scope);
 }
 
-/* A stream waits for a word of the host: later work starts when the word has its value, not before. */
+/* A stream waits for a host word: later work starts when the word has its value, not before. */
 static void word(void)
 {
     struct tti_device_scope scope;
@@ -235,7 +235,7 @@ static void word(void)
     atomic_store(gate, UINT32_MAX);
     CHECK(tti_device_await(d, done, tti_now_ns() + 20000000, &error) == TUTTI_TIMEOUT);
     memset(source, 2, BYTES);
-    atomic_store(gate, 5); /* beyond is enough. The copy comes after: it sees the twos */
+    atomic_store(gate, 5); /* a value beyond is enough; the copy follows and sees the twos */
     OK(tti_device_await(d, done, TTI_NEVER, &error));
     CHECK(target[0] == 2 && memcmp(target, target + 1, BYTES - 1) == 0);
     OK(d->event_query(done, &finished, &error));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stands on the table of a device, without a driver: the host's own table, the waiting, and the packing of strided
- * tensors by two-dimensional copies, here those of a device made of memcpy that refuses what copy engines refuse. The
+ * The functions above a device's table, without a driver: the host's own table, waiting, and packing of strided tensors
+ * by two-dimensional copies. The device for packing is made of memcpy and refuses what copy engines refuse. The
  * reference finds each element by division.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
-/* The drivers cuda and rocm: what is known of devices, and libraries that are found, old, or none. */
+/* The drivers cuda and rocm: properties of devices, and libraries that are present, old, or missing. */
 #include "device_support.h"
 
 static void facts(void)
@@ -25,7 +25,7 @@ static void facts(void)
     CHECK(d->uuid_of(4, first, &error) == TUTTI_INVALID_ARGUMENT);
 }
 
-/* Not available, and `argument` says why; and every function says so, too. */
+/* The driver is not available: `available` and every other function give a reason that contains `argument`. */
 static void unavailable(const char *argument)
 {
     struct tti_device_scope scope;
@@ -51,7 +51,7 @@ static void unavailable(const char *argument)
     CHECK(d->uuid_of(0, uuid, &error) == TUTTI_NOT_AVAILABLE);
 }
 
-/* An older library has not everything, and is used as far as it goes. */
+/* An older library lacks some functions; the driver uses the others. */
 static void old(void)
 {
     struct tti_device_scope scope;
@@ -115,7 +115,7 @@ static void test_unavailable(void **state)
     CHECK_RUNS(runs);
 }
 
-/* Without the variables: the loader's own way, and a library that is in the process before a newer one that is not. */
+/* Without the variables: the loader's search path. A library that the process has loaded comes before a newer one. */
 static void test_search(void **state)
 {
     static const struct run found[] = {{"facts", "cuda", "", "version=12030", NULL},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
-/* The drivers cuda and rocm: where memory is, also in other processes, which device is current, and what errors say. */
+/* The drivers cuda and rocm: where memory is, also in other processes, which device is current, and error messages. */
 #include <pthread.h>
 
 #include "device_support.h"
@@ -178,7 +178,7 @@ static void late_error(void)
     void *memory;
     void *stream;
     void *event;
-    void *here; /* pinned: copies of pageable memory may wait, and then tell themselves */
+    void *here; /* pinned: a copy of pageable memory may wait, and then returns the error itself */
     OK(d->enter(0, &scope, &error));
     OK(d->alloc_host(BYTES, &here, &error));
     OK(d->alloc(BYTES, &memory, &error));
@@ -189,7 +189,7 @@ static void late_error(void)
     OK(d->event_record(event, stream, &error));
     OK(tti_device_await(d, event, TTI_NEVER, &error));
     OK(d->copy(memory, here, BYTES, stream, &error));
-    tutti_status status = d->event_record(event, stream, &error); /* may know it already */
+    tutti_status status = d->event_record(event, stream, &error); /* this call may return the error already */
     if (status == TUTTI_OK) {
         status = tti_device_await(d, event, TTI_NEVER, &error);
         CHECK(strstr(error.message, is_cuda ? "cuEventQuery" : "hipEventQuery"));

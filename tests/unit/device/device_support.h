@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The drivers cuda and rocm against the doubles of the vendors' libraries (tests/doubles), whose device memory no CPU
- * can touch, and whose streams are as late as real ones. A driver is started once per process and reads its environment
- * then, so each scenario is the test's program, executed anew with an environment of its own.
+ * The drivers cuda and rocm against the doubles of the vendors' libraries (tests/doubles). No CPU can touch their
+ * device memory, and their streams are as late as real ones. A driver starts once per process and reads its environment
+ * then. So each scenario is this program, executed again with an environment of its own.
  */
 #ifndef TTI_TESTS_DEVICE_SUPPORT_H
 #define TTI_TESTS_DEVICE_SUPPORT_H
@@ -81,7 +81,7 @@ static inline void fill(unsigned char *memory, unsigned seed)
     }
 }
 
-/* HIP's last error of this thread: what failed inside is not left behind for the application. CUDA's driver has
+/* HIP's last error of this thread: an error inside the driver is not left for the application. CUDA's driver has
  * none. */
 static inline void check_nothing_left(void)
 {
@@ -127,7 +127,7 @@ static inline int run_again(const char *scenario, const char *driver, const char
     return child > 0 && waitpid(child, &result, 0) == child ? result : -1;
 }
 
-/* A library of the doubles: the folder says which. */
+/* A library of the doubles, chosen by its folder. */
 static inline const char *double_of(const char *folder)
 {
     static char path[4096];

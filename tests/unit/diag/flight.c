@@ -43,7 +43,7 @@ static struct tti_flight_group *join(int32_t rank, int32_t size, enum tti_flight
     return g;
 }
 
-/* The record that this process has made and keeps open; not one that it has got from `except`. */
+/* Reads the record that this process has made and keeps open. Skips the file `except`. */
 static void read_own(struct tti_snapshot *s, int except)
 {
     const char *why;
@@ -58,7 +58,7 @@ static void read_own(struct tti_snapshot *s, int except)
     assert(found);
 }
 
-/* The recorder is one for each process, so each case has one. */
+/* There is one recorder for each process, so each case runs in a process of its own. */
 static void in_child(void (*run)(void))
 {
     const pid_t pid = fork();
@@ -80,7 +80,7 @@ static void call(struct tti_flight_tally *t, int64_t sequence)
     tti_flight_call_end(t, sequence);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static void fails_once(void)
 {
@@ -170,7 +170,7 @@ static void the_launcher_knows_the_rank(void **state)
     in_child(makes_a_world_of_its_own);
 }
 
-/* A first program of the rank counts, and ends when `wait_for` is closed; what it counted is in a tally still. */
+/* The first program of the rank counts calls, and ends when `wait_for` is closed; its count remains in a tally. */
 static void first_program(int wait_for)
 {
     char byte;
@@ -322,7 +322,7 @@ static void worlds_of_several_stores_have_names_of_their_own(void **state)
     in_child(opens_worlds_at_several_places);
 }
 
-/* ---- suspects ---------------------------------------------------------------------------------------------------------- */
+/* ---- suspects ---------------------------------------------------------------------------------------------------- */
 
 #define RANKS 4
 
@@ -364,8 +364,8 @@ static void run_op(struct scene *c, int rank, uint8_t kind, int32_t peer, uint64
     s->op_count++;
 }
 
-/* Rank 1 has started #5 and never looked at it again; the others are one further. */
-static void who_holds_nobody_up_does_not_wait(void **state)
+/* Rank 1 has started #5 and never polled it again; the others are one call further. */
+static void rank_in_an_ended_call_is_the_suspect(void **state)
 {
     (void)state;
     struct scene c;
@@ -380,7 +380,7 @@ static void who_holds_nobody_up_does_not_wait(void **state)
     tti_hang_free(&c.hang);
 }
 
-/* Rank 3 is not seen. Rank 0 waits for 1 and for 2, and only the second wait leads back to it. */
+/* Rank 3 left no record. Rank 0 waits for 1 and for 2, and only the second wait closes a cycle. */
 static void circles_are_found_by_any_wait(void **state)
 {
     (void)state;
@@ -398,8 +398,8 @@ static void circles_are_found_by_any_wait(void **state)
     tti_hang_free(&c.hang);
 }
 
-/* Rank 2 has recorded nothing, 3 has opened the world before: 2 is waited for. */
-static void who_does_not_open_the_world_is_named(void **state)
+/* Rank 2 has recorded nothing, rank 3 has opened the world before: the suspect is rank 2. */
+static void rank_outside_the_world_is_named(void **state)
 {
     (void)state;
     struct scene c;
@@ -417,8 +417,8 @@ static void who_does_not_open_the_world_is_named(void **state)
     tti_hang_free(&c.hang);
 }
 
-/* Ranks 2 and 3 open a world of three in which they are 0 and 1: the third rank is not known. */
-static void who_does_not_open_another_world_is_not_guessed(void **state)
+/* Ranks 2 and 3 open a world of three as its ranks 0 and 1: the third rank is unknown. */
+static void rank_outside_another_world_is_not_guessed(void **state)
 {
     (void)state;
     struct scene c;
@@ -452,10 +452,10 @@ int main(void)
         cmocka_unit_test(full_lasts_as_long_as_groups_do),
         cmocka_unit_test(worlds_of_threads_have_names_of_their_own),
         cmocka_unit_test(worlds_of_several_stores_have_names_of_their_own),
-        cmocka_unit_test(who_holds_nobody_up_does_not_wait),
+        cmocka_unit_test(rank_in_an_ended_call_is_the_suspect),
         cmocka_unit_test(circles_are_found_by_any_wait),
-        cmocka_unit_test(who_does_not_open_the_world_is_named),
-        cmocka_unit_test(who_does_not_open_another_world_is_not_guessed),
+        cmocka_unit_test(rank_outside_the_world_is_named),
+        cmocka_unit_test(rank_outside_another_world_is_not_guessed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

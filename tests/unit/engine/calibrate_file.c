@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Profiles of a machine in files: only a whole, plausible one of this machine is taken, from a folder that nobody else
- * can write; a reader never sees half of one; and where nothing can be kept, all works without. */
+/*
+ * Profiles of a machine in files. The library reads only a complete and plausible profile of this machine, from a
+ * folder that no other user can write. A reader never sees a partial profile. Where no file can be written, everything
+ * works without.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +97,7 @@ static void assert_same(const struct tti_profile *a, const struct tti_profile *b
     }
 }
 
-/* ---- the text --------------------------------------------------------------------------------------------------------- */
+/* ---- the text ---------------------------------------------------------------------------------------------------- */
 
 static void test_there_and_back(void **state)
 {
@@ -127,7 +130,7 @@ static void test_damaged_text(void **state)
         bad[cut] = '\0';
         assert_false(tti_profile_parse(bad, &machine, &q));
     }
-    for (size_t at = 0; at < length; at++) { /* every byte another one; only a digit for a digit may do no harm */
+    for (size_t at = 0; at < length; at++) { /* every byte replaced; only another digit for a digit may be accepted */
         static const char others[] = {'\n', '=', 'x', '-', ' ', '+', '\t', (char)0xff};
         for (size_t i = 0; i < sizeof(others); i++) {
             memcpy(bad, good, length + 1);
@@ -211,7 +214,7 @@ static void test_foreign_and_old(void **state)
     }
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------------ */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void test_save_and_load(void **state)
 {
@@ -219,7 +222,7 @@ static void test_save_and_load(void **state)
     struct tti_profile p = some_profile();
     struct tti_profile q;
     assert_false(load(&machine, &q));
-    assert_string_equal(note, ""); /* no file is nothing to tell */
+    assert_string_equal(note, ""); /* a missing file is not reported */
     for (int i = 0; i < 3; i++) {
         p.wake_ns += i;
         assert_true(save(&machine, &p));
@@ -361,7 +364,7 @@ static void test_where_files_go(void **state)
     assert_int_equal(status.st_mode & 0777, 0600);
 }
 
-/* ---- the process ------------------------------------------------------------------------------------------------------ */
+/* ---- the process ------------------------------------------------------------------------------------------------- */
 
 static void test_calibration_of_the_process(void **state)
 {

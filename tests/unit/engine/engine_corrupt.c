@@ -315,7 +315,7 @@ static void there_may_be_no_suspect(void **state)
     }
 }
 
-/* A rank without memory for its stage still arrives: all ranks return NO_MEMORY, and go on. */
+/* A rank without memory for its stage still arrives: all ranks return NO_MEMORY and continue. */
 static tutti_status no_memory(void *user, size_t offset, size_t bytes)
 {
     (void)offset;
@@ -344,7 +344,7 @@ static int short_of_memory(struct cluster *c, int rank)
     return failures;
 }
 
-/* A rank that cannot take part in a call stays in step: its peers do not match its next call with this one. */
+/* A rank that cannot take part in a call keeps counting: its peers do not match its next call with this one. */
 static int cannot_take_part(struct cluster *c, int rank)
 {
     static const size_t counts[] = {3, 1000, 20000};

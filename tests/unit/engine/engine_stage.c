@@ -40,7 +40,7 @@ static int rings_open(struct cluster *c, int size, int lanes, size_t window, siz
     return cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0});
 }
 
-/* Readers seem far away, or near: this decides which ring the next call takes. */
+/* Sets whether readers seem far away; this decides which ring the next call takes. */
 static void seem_far(struct tti_lane *lane, bool far)
 {
     lane->publish_ticks = (far ? 1e6 : 1e-6) * lane->engine->ticks_per_ns;
@@ -50,7 +50,7 @@ static void pair_open(struct pair *p, size_t window, size_t times)
 {
     assert_int_equal(rings_open(&p->cluster, 2, 1, window, times), 0);
     p->op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 0, 0);
-    p->op.timeout_ms = 100; /* no wait is right: all that a call needs is published before */
+    p->op.timeout_ms = 100; /* no rank may wait: all that a call needs is published before */
     p->owner = &p->cluster.engines[0]->lanes[0];
     p->reader = &p->cluster.engines[1]->lanes[0];
     struct tti_lane *both[] = {p->owner, p->reader};

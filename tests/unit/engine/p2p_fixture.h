@@ -20,7 +20,7 @@
 
 enum where { PRIVATE, HEAP };
 
-/* Ranks whose heaps are ordinary memory, which all see at the same address. */
+/* Ranks whose heaps are ordinary memory, at the same address for all of them. */
 struct field {
     struct cluster c;
     struct tti_heap heaps[RANKS_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * Messages that the kernel copies once: from which size on, where they go when it must not read or need not, what a
- * sender that has given up can do with its memory, and names that mean nothing.
+ * Messages that the kernel copies once: the size from which on, and the path when the kernel cannot read or need not.
+ * Also: what a sender may do with its memory after it has given up, and names that refer to no memory.
  */
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ static void wish(struct field *f, uint64_t from, bool near)
     }
 }
 
-/* Whose memory is private, and read by the kernel from `from` bytes on. */
+/* Ranks with private memory, which the kernel reads from `from` bytes on. */
 static struct field *remote_open(uint64_t from)
 {
     struct field *f = field_open(2, false);
@@ -53,7 +53,8 @@ static void from_the_size_on(void **state)
     }
 }
 
-/* Without a wish the receiver decides, by how long it takes to read the ring; some messages always go there. */
+/* Without a setting the receiver decides, by the time that reading the ring takes; some messages always use the
+ * ring. */
 static void where_readers_are_far(void **state)
 {
     (void)state;
@@ -81,7 +82,7 @@ static void where_readers_are_far(void **state)
     field_close(f);
 }
 
-/* The sender can write to the heap itself, and that is no reason not to offer the next one. */
+/* The sender could write to the heap itself; it still offers the next message. */
 static void heap_of_the_receiver_is_better(void **state)
 {
     (void)state;
@@ -96,8 +97,8 @@ static void heap_of_the_receiver_is_better(void **state)
     field_close(f);
 }
 
-/* The kernel says no: from the beginning, or in the middle. The message comes all the same, as do those offered
- * meanwhile, and no other one is offered. */
+/* The kernel refuses to read: from the beginning, or in the middle. The message still arrives, as do messages offered
+ * meanwhile, and no later message is offered. */
 static void what_cannot_be_read_is_sent(void **state)
 {
     (void)state;
@@ -180,7 +181,7 @@ static void sender_gives_up(void **state)
     }
 }
 
-/* ---- corrupt peers ------------------------------------------------------------------------------------------------- */
+/* ---- corrupt peers ----------------------------------------------------------------------------------------------- */
 
 #define OFFERED 16384 /* elements */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * Messages that are copied once: where either side's tensor can be reached, at each boundary; more offers than may be
- * open; a side that gives up in the middle and uses its memory again; peers that write what they like.
+ * Messages that are copied once: either side's tensor can be reached, sizes at each boundary, and more offers than may
+ * be open. Also: a side that gives up in the middle and reuses its memory, and corrupt records of a peer.
  */
 #include <sched.h>
 
@@ -35,7 +35,7 @@ static void each_byte_is_copied_once(void **state)
     }
 }
 
-/* Where each rank has a CPU it pays for smaller ones. */
+/* Where each rank has a CPU, zero copy pays for smaller messages. */
 static void smaller_ones_with_a_cpu_each(void **state)
 {
     (void)state;
@@ -195,7 +195,7 @@ static void *give_up(void *argument)
     return NULL;
 }
 
-/* A thread that is in the middle of a chunk is waited for. */
+/* The owner waits for a thread that is in the middle of a chunk. */
 static void chunks_end_before_their_owner(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void deadline_and_cancel(void **state)
     field_close(f);
 }
 
-/* ---- corrupt peers ------------------------------------------------------------------------------------------------- */
+/* ---- corrupt peers ----------------------------------------------------------------------------------------------- */
 
 #define OFFERED 16384 /* elements */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Thresholds from profiles: within their bounds whatever the profile says, in the right direction when a cost changes,
- * and the user's wish before all. */
+/*
+ * Thresholds from profiles: within their bounds for every profile, in the right direction when a cost changes. The
+ * user's settings come first.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,7 +89,7 @@ static void test_more_ranks(void **state)
         struct tti_tuning before = fit(2, cpus ? cpus : 2, &tti_profile_built_in);
         for (int size = 3; size <= 128; size++) {
             const struct tti_tuning t = fit(size, cpus ? cpus : size, &tti_profile_built_in);
-            /* from where ranks take turns on, more of them never make folding everything better */
+            /* once ranks share CPUs, more ranks never make folding everything better */
             assert_true(t.one_shot <= before.one_shot || size == cpus + 1);
             assert_true(t.packets <= before.packets || size == cpus + 1);
             assert_true(t.stage <= before.stage);
@@ -189,7 +191,7 @@ static void test_wishes(void **state)
     assert_int_equal(t.zero_copy, 3);
 }
 
-/* The numbers of a group come from its rank 0: those that would make the others reckon beyond their memory are none. */
+/* The thresholds of a group come from its rank 0. The other ranks refuse values that lead beyond their memory. */
 static void test_cannot_be(void **state)
 {
     (void)state;

@@ -92,7 +92,7 @@ static void test_environment(void **unused)
     }
 }
 
-/* That the test above can fail: these environments do change results where they are not taken back. */
+/* Proves that the test above can fail: these environments change results where kernels do not undo them. */
 static void test_environments_matter(void **unused)
 {
     (void)unused;
@@ -110,7 +110,8 @@ static void test_environments_matter(void **unused)
     assert_true(added != up);
 }
 
-/* What tti_kernels_isa says in a fresh process: the variable is read once. Called before this process has asked. */
+/* The result of tti_kernels_isa in a fresh process: the variable is read once. Call it before this process has read
+ * it. */
 static int isa_rank_with(const char *value)
 {
     const pid_t child = fork();

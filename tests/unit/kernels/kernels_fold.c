@@ -119,7 +119,7 @@ static void test_dispatch(void **unused)
     for_each_pair(dispatch_of);
 }
 
-/* Inline payloads may start anywhere, so kernels ask for no alignment at all. */
+/* Inline payloads may start at any address, so kernels require no alignment. */
 static void unaligned_of(tutti_dtype dtype, tutti_reduce_op op)
 {
     const struct tti_fold_table *tables[3];

@@ -19,7 +19,7 @@ static inline uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* The bits of one element: any pattern at all, a special one, or a number near 1 so that sums meet. */
+/* The bits of one element: any pattern, a special one, or a number near 1 so that sums cancel. */
 static inline uint64_t random_element(tutti_dtype dtype, uint64_t *state)
 {
     /* The exponent's place and its code for 1, by float dtype. */

@@ -216,7 +216,7 @@ static void test_integers(void **unused)
     assert_int_equal(fold_two(TUTTI_BOOL, TUTTI_SUM, 0x80, 0x80), 1);
     assert_int_equal(fold_two(TUTTI_BOOL, TUTTI_BXOR, 0x80, 0x01), 0);
     assert_int_equal(fold_two(TUTTI_BOOL, TUTTI_PRODUCT, 0x02, 0x01), 1);
-    /* Factors outside an integer's range are defined: modulo 2^64, and 0 for what is no number. */
+    /* Factors outside an integer's range are defined: modulo 2^64, and 0 for NaN and infinity. */
     const uint64_t one = 1;
     static const struct {
         double factor;

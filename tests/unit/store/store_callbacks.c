@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A store made of the caller's functions: what they get, and what they may answer. */
+/* A store made of the caller's functions: their arguments, and their possible answers. */
 #include "store_support.h"
 
 #include "tutti/config.h"

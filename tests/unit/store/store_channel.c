@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The proofs and the sealed frames of a connection against attackers: at the level of bytes, with a server of this
- * process, clients that break the protocol, and a relay in between that changes frames.
+ * The proofs and the sealed frames of a connection against attackers, at the level of bytes: with a server of this
+ * process, clients that break the protocol, and a relay that changes frames.
  */
 #include "unit/core/token_store_support.h"
 
@@ -62,7 +62,7 @@ static int knock(int port)
     return fd;
 }
 
-/* One write. `length` is what the header says, `count` what is sent of the value. */
+/* Sends a frame in one write. The header claims `length` bytes of value; `count` are sent. */
 static void send_frame(int fd, uint8_t type, uint32_t number, const void *value, size_t length, size_t count)
 {
     unsigned char bytes[TTI_FRAME_HEADER + 128];
@@ -138,7 +138,7 @@ static void malformed_proofs_cost_the_connection(void **state)
     unsigned char other[TTI_CHANNEL_ANSWER];
     struct tti_frame frame;
     need_sodium();
-    static const size_t lengths[] = {0, 1, 31, 33, 64, 65536}; /* truncated and oversized, by what the header says */
+    static const size_t lengths[] = {0, 1, 31, 33, 64, 65536}; /* truncated and oversized, according to the header */
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         int fd = knock(f->port);
         send_frame(fd, TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION, NULL, lengths[i], 0);
@@ -166,13 +166,13 @@ static void malformed_proofs_cost_the_connection(void **state)
     send_frame(fd, TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION + 1, bytes, TTI_CHANNEL_NONCE, TTI_CHANNEL_NONCE);
     assert_int_equal(next_reply(fd, &frame, answer), TUTTI_VERSION);
     expect_hung_up(fd);
-    fd = challenge(f, answer); /* a proof that is none, and the server's own sent back */
+    fd = challenge(f, answer); /* an invalid proof, and the server's own proof sent back */
     send_frame(fd, TTI_FRAME_PROOF, 0, bytes, TTI_CHANNEL_PROOF, TTI_CHANNEL_PROOF);
     expect_refused(fd, TTI_REFUSED_PROOF);
     fd = challenge(f, answer);
     send_frame(fd, TTI_FRAME_PROOF, 0, answer + TTI_CHANNEL_NONCE, TTI_CHANNEL_PROOF, TTI_CHANNEL_PROOF);
     expect_refused(fd, TTI_REFUSED_PROOF);
-    fd = challenge(f, answer); /* what another connection has been answered to the very same challenge */
+    fd = challenge(f, answer); /* the answer that another connection got to the same challenge */
     const int second = challenge(f, other);
     assert_memory_not_equal(answer, other, TTI_CHANNEL_NONCE);
     send_frame(second, TTI_FRAME_PROOF, 0, answer + TTI_CHANNEL_NONCE, TTI_CHANNEL_PROOF, TTI_CHANNEL_PROOF);
@@ -182,12 +182,12 @@ static void malformed_proofs_cost_the_connection(void **state)
     assert_true(tti_server_dropped() - f->dropped >= 20);
 }
 
-/* A server that listens on this thread's behalf, and says what the test wants to the one client that comes. */
+/* A server in a thread of the test, which sends the given answer to its only client. */
 struct impostor {
     int listener;
     char url[64];
     pthread_t thread;
-    const unsigned char *answer; /* NULL: the client's own number and proof of it, as well as that can be had */
+    const unsigned char *answer; /* NULL: the client's own number, and the best proof of it without the token */
 };
 
 static void *pretend(void *argument)
@@ -206,7 +206,7 @@ static void *pretend(void *argument)
         memcpy(reply + TTI_FRAME_HEADER, i->answer, TTI_CHANNEL_ANSWER);
     }
     send(fd, reply, sizeof(reply), MSG_NOSIGNAL);
-    count += recv(fd, bytes, 1, 0); /* a client that is not convinced says nothing more */
+    count += recv(fd, bytes, 1, 0); /* a client that refuses the proof sends nothing more */
     close(fd);
     return (void *)(intptr_t)count;
 }
@@ -308,7 +308,7 @@ static struct relay *start_relay(const struct fixture *f, int way, long at)
     return r;
 }
 
-/* What a client says through the relay: one set and one get. */
+/* The client's requests through the relay: one set and one get. */
 static tutti_status talk(const struct relay *r, int64_t timeout_ms, tutti_status *of_get, char value[8])
 {
     struct tti_store *store = NULL;
@@ -333,7 +333,7 @@ static tutti_status talk(const struct relay *r, int64_t timeout_ms, tutti_status
 #define HELLO_REPLY  (TTI_FRAME_HEADER + TTI_CHANNEL_ANSWER + TTI_FRAME_HEADER)
 #define SET_REPLY    (HELLO_REPLY + TTI_FRAME_HEADER + TTI_SODIUM_TAG)
 #define GET_REPLY    (SET_REPLY + TTI_FRAME_HEADER + TTI_SODIUM_TAG)
-#define TIMEOUT_BYTE 16 /* of a header: read, and by most frames not used */
+#define TIMEOUT_BYTE 16 /* of a header: read, but unused by most frames */
 
 static void somebody_in_between_reads_nothing(void **state)
 {
@@ -407,7 +407,7 @@ static void somebody_in_between_changes_nothing(void **state)
         }
         pthread_join(r->thread, NULL);
         free(r);
-        /* What was changed on its way to the server did not arrive; what came back changed had. */
+        /* A set that was changed on its way to the server has not happened; one whose reply was changed has. */
         assert_int_equal(tti_store_get(f->served, "key in between", NULL, 0, NULL, 0, NULL) == TUTTI_TIMEOUT,
                          !places[i].greeted || places[i].way == TO_SERVER);
         assert_int_equal(tti_store_remove(f->served, "key in between", NULL), TUTTI_OK);

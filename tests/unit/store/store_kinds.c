@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every kind of store promises, tested on each: memory, unix, tcp, file. */
+/* The promises of a store, tested on each kind: memory, unix, tcp, file. */
 #include "store_support.h"
 
 #include <fcntl.h>
@@ -250,7 +250,8 @@ static void a_get_waits_for_the_key(void **state)
     }
 }
 
-/* Every thread sets its keys, waits for those of its right neighbour, removes them. All fight for one key per round. */
+/* Every thread sets its keys, waits for those of its right neighbour, removes them. All compete for one key per
+ * round. */
 #define THREADS 6
 #define ROUNDS  25
 

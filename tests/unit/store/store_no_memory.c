@@ -16,7 +16,7 @@ static bool lacks_memory(void)
 
 #include "allocator.h"
 
-#define LONG 4000 /* bytes of a value that the server needs memory for, whatever it does with it */
+#define LONG 4000 /* bytes of a value; the server needs memory for it in every case */
 
 static void check(const char *url, bool sealed)
 {

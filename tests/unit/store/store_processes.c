@@ -15,7 +15,7 @@
 
 #define CHILDREN 4
 
-/* Everyone opens the same URL at the same moment, sets a key, and reads those of all. */
+/* All processes open the same URL at the same moment, set a key, and read the keys of all. */
 static void exchange(const char *url, int index)
 {
     struct tti_store *store = open_store(url, false);
@@ -80,7 +80,8 @@ static void processes_meet_by_file(void **state)
     remove_directory(directory);
 }
 
-/* The name is free the moment a server ends, and taken by the next one: openers in between must not fall through. */
+/* The name is free the moment a server ends, and the next one takes it: a process that opens in between must find a
+ * store. */
 static void servers_follow_one_another(void **state)
 {
     (void)state;
@@ -278,7 +279,7 @@ static void a_killed_server_ends_a_waiting_get(void **state)
     assert_true(hear(helper.from, text, sizeof(text)));
     pid_t killer = fork();
     if (killer == 0) {
-        /* Once the parent's key is there it is inside its get, or about to be: either must end. */
+        /* After the parent has seen the key, the child is inside its get, or about to be: either must end. */
         struct tti_store *store = open_store(url, false);
         CHILD_CHECK(store);
         CHILD_CHECK(tti_store_get(store, "ready", NULL, 0, NULL, LONG_MS, NULL) == TUTTI_OK);
@@ -307,7 +308,8 @@ static void a_killed_server_ends_a_waiting_get(void **state)
     tti_store_release(store);
 }
 
-/* In a child every call on the parent's store is FORKED, releasing does nothing, opening anew works. */
+/* In a child of fork every call on the parent's store is FORKED. Releasing it does nothing, and opening another one
+ * works. */
 static void in_forked_child(struct tti_store *store)
 {
     tutti_error error;
@@ -350,7 +352,7 @@ static void a_forked_child_is_told(void **state)
     }
 }
 
-/* A child that lives on must not keep the name of its parent's server taken. */
+/* A child that outlives its parent must not keep the name of the parent's server in use. */
 static void a_forked_child_keeps_nothing(void **state)
 {
     (void)state;
@@ -380,9 +382,9 @@ static void a_forked_child_keeps_nothing(void **state)
     expect_child(child, 0);
 }
 
-/* A process whose user has no number in its user namespace looks like all others there that have none: it trusts
- * nobody, until it is given one. */
-static void who_is_nobody_trusts_nobody(void **state)
+/* A user without a number in its user namespace has the same number as all other such users. Its process trusts no peer
+ * until the user has a number. */
+static void unmapped_user_trusts_no_peer(void **state)
 {
     (void)state;
     enum { CANNOT_BE_TRIED = 77 };
@@ -421,7 +423,7 @@ static void who_is_nobody_trusts_nobody(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Another user knocks: the server drops the connection unread. */
+/* Another user connects: the server drops the connection unread. */
 static void other_user_knocks(int from, int to)
 {
     char name[64];
@@ -459,7 +461,7 @@ static void another_user_is_not_let_in(void **state)
     tti_store_release(store);
 }
 
-/* Another user has occupied the name: the store refuses to talk to it. */
+/* Another user occupies the name: the store refuses to connect to it. */
 static void other_user_occupies(int from, int to)
 {
     char name[64];
@@ -514,7 +516,7 @@ int main(void)
         cmocka_unit_test_teardown(a_killed_server_ends_a_waiting_get, shut_down),
         cmocka_unit_test_teardown(a_forked_child_is_told, shut_down),
         cmocka_unit_test_teardown(a_forked_child_keeps_nothing, shut_down),
-        cmocka_unit_test_teardown(who_is_nobody_trusts_nobody, shut_down),
+        cmocka_unit_test_teardown(unmapped_user_trusts_no_peer, shut_down),
         cmocka_unit_test_teardown(another_user_is_not_let_in, shut_down),
         cmocka_unit_test_teardown(another_users_server_is_refused, shut_down),
     };

@@ -181,7 +181,7 @@ static void of_several_ports_the_free_one_is_taken(void **state)
     close(next);
     struct tti_store *server = open_store(url, true);
     struct tti_store *client = open_store(url, false);
-    struct tti_store *again = open_store(url, true); /* the same job once more: it joins the one that is there */
+    struct tti_store *again = open_store(url, true); /* the same job again: it joins the existing server */
     assert_non_null(server);
     assert_non_null(client);
     assert_non_null(again);
@@ -358,7 +358,7 @@ static tutti_status connect_in_a_crowd(struct tti_client *client, int64_t deadli
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     if (attempts++ == 0) {
         close(ends[1]);
-    } else { /* to hello, and to what is asked */
+    } else { /* two replies: to the hello, and to the request */
         const struct tti_frame reply = {.type = TTI_FRAME_REPLY, .number = TTI_PROTOCOL_VERSION};
         tti_frame_encode(&reply, bytes);
         tti_frame_encode(&reply, bytes + TTI_FRAME_HEADER);

@@ -17,7 +17,7 @@ static void running_out_of_descriptors_is_survived(void **state)
         fds[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_true(fds[i] >= 0);
     }
-    /* The server, in this very process, can accept a few of them only. */
+    /* The server runs in this process and can accept a few of them only. */
     struct rlimit less = {.rlim_cur = (rlim_t)fds[CLIENTS - 1] + 4, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &less), 0);
     struct sockaddr_un address;
@@ -44,7 +44,7 @@ static void running_out_of_descriptors_is_survived(void **state)
     tti_store_release(store);
 }
 
-/* The server has no number left for a descriptor: the client gets NO_RESOURCE, and the server works on. */
+/* The server has no descriptor left: the client gets NO_RESOURCE, and the server continues. */
 static void a_descriptor_without_a_number_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -96,7 +96,7 @@ static void shutting_down_ends_a_wait(void **state)
     assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_PEER_LEFT);
 }
 
-/* The serving process cannot take part: waiting and later requests get the cause. */
+/* The serving process cannot take part: pending and later requests get the cause. */
 static void a_server_that_gives_up_tells_everybody(void **state)
 {
     struct fixture *f = *state;
@@ -135,7 +135,7 @@ static void a_released_server_waits_for_its_clients(void **state)
     assert_int_equal(tti_store_get(f->store, "k", NULL, 0, NULL, 0, NULL), TUTTI_TIMEOUT);
 }
 
-/* Threads that open, use and release the same store all the time, so that servers begin and end under their feet. */
+/* Threads open, use and release the same store all the time, so that servers begin and end meanwhile. */
 static void *come_and_go(void *argument)
 {
     const char *url = argument;

@@ -52,7 +52,7 @@ static inline int next_reply(int fd)
     return frame.status;
 }
 
-/* The server is as good as before, and has counted so many. */
+/* Checks that the server still works, and its count of refused connections. */
 static inline void expect_unharmed(const struct fixture *f, int dropped)
 {
     assert_int_equal(tti_store_set(f->store, "unharmed", NULL, 0, NULL), TUTTI_OK);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the stores share: names that no other run uses, children that report, counts of what is open. */
+/*
+ * Shared by the tests of the stores: names that no other run uses, children that report, and counts of open
+ * descriptors.
+ */
 #ifndef STORE_SUPPORT_H
 #define STORE_SUPPORT_H
 
@@ -23,7 +26,7 @@
 
 #define LONG_MS 60000 /* for what must happen: never reached unless something is broken */
 
-/* In a child, where cmocka's assertions would jump into the parent's copy: says what failed and ends with 1. */
+/* For a child, where cmocka's assertions would jump into the parent's copy: prints what failed and ends with 1. */
 #define CHILD_CHECK(condition)                                                                                         \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \

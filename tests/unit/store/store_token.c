@@ -32,7 +32,7 @@ _Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == TTI_SODIUM_KEY &&
 #endif
 #endif
 
-/* Runs first: a process looks for the library only once. */
+/* Runs first: a process loads the library only once. */
 static void without_libsodium_nothing_is_opened(void **state)
 {
     (void)state;
@@ -95,7 +95,7 @@ static void who_knows_the_token_gets_in(void **state)
     assert_int_equal(tti_store_set(served, "empty", NULL, 0, NULL), TUTTI_BUSY);
     assert_int_equal(tti_store_get(client, "none", NULL, 0, NULL, 0, NULL), TUTTI_TIMEOUT);
     assert_int_equal(tti_store_remove(client, "large", NULL), TUTTI_OK);
-    pthread_t thread; /* a get that waits has a connection, and so keys, of its own */
+    pthread_t thread; /* a get that waits has a connection, and therefore keys, of its own */
     void *result = NULL;
     assert_int_equal(pthread_create(&thread, NULL, get_later, client), 0);
     assert_int_equal(tti_store_set(client, "later", "here", 5, NULL), TUTTI_OK);
@@ -159,7 +159,7 @@ static void who_should_serve_trusts_nobody_either(void **state)
     assert_non_null(store);
     assert_false(tti_store_served_here(store));
     tti_store_release(store);
-    /* Of several ports one has the store of another job: the time-out says that, not that the last port has no
+    /* One of several ports has the store of another job: the timeout names that port, not the last one without a
      * listener. */
     char several[300];
     snprintf(several, sizeof(several), "tcp://127.0.0.1:%d,1/job", (int)strtol(strrchr(url, ':') + 1, NULL, 10));

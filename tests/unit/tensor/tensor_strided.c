@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packing and unpacking of strided tensors, and how tensors lie: against element-by-element references. */
+/*
+ * Packing and unpacking of strided tensors, and the classification of their layouts, against element-by-element
+ * references.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +145,7 @@ static void test_overlaps_of_any_size(void **unused)
     assert_true(tti_tensor_self_overlaps(&t));
     strides[0] = 0;
     assert_true(tti_tensor_self_overlaps(&t));
-    strides[0] = large + 9; /* primes: they meet first after a prime's number of steps, beyond the shape */
+    strides[0] = large + 9; /* primes: both reach the same place only after a prime number of steps, beyond the shape */
     strides[1] = large + 7;
     assert_false(tti_tensor_self_overlaps(&t));
     shape[0] = large + 8;
