@@ -12,7 +12,7 @@
 
 #define RANKS 3
 
-/* ---- an inner backend with the required functions only ------------------------------------------------------------- */
+/* ---- an inner backend with the required functions only ----------------------------------------------------------- */
 
 static tutti_op seen;
 static int runs;
@@ -198,7 +198,7 @@ static void null_inner(void)
     EXPECT_OK(tutti_group_destroy(g, NULL));
 }
 
-/* ---- several ranks ------------------------------------------------------------------------------------------------- */
+/* ---- several ranks ----------------------------------------------------------------------------------------------- */
 
 static const int32_t all[RANKS] = {0, 1, 2};
 

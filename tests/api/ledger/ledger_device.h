@@ -204,7 +204,7 @@ static inline bool ledger_logged(const char *function)
     return found;
 }
 
-/* ---- what every row of a collective on a device wants ------------------------------------------------------------------ */
+/* ---- what every row of a collective on a device wants ------------------------------------------------------------ */
 
 static inline double ledger_device_value(int rank, int64_t i)
 {

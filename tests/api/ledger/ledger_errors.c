@@ -139,8 +139,8 @@ static tutti_status two_ranks(tutti_group *group, void *user)
     EXPECT(later == (status == TUTTI_OK ? TUTTI_MISMATCH : TUTTI_OK));
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 
-    /* A deadline that passes: the message never comes, though rank 1 is still there. The error names the limit; the group
-     * has failed. */
+    /* A deadline that passes: the message never comes, though rank 1 is still there. The error names the limit; the
+     * group has failed. */
     while (rank == 1 && !atomic_load(ledger_flag(DONE))) {
         sched_yield();
     }

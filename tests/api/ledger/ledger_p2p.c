@@ -32,7 +32,8 @@ static void tags(tutti_group *group, int32_t rank)
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);
 }
 
-/* The receiver learns count and type by probing, then receives into memory that Tutti allocates in the sender's shape. */
+/* The receiver learns count and type by probing, then receives into memory that Tutti allocates in the sender's
+ * shape. */
 static void unknown_shape(tutti_group *group, int32_t rank)
 {
     if (rank == 0) {

@@ -50,7 +50,7 @@ static inline DLTensor ledger_tensor(void *data, const int64_t *count, tutti_dty
         .data = data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = types[dtype], .shape = (int64_t *)(uintptr_t)count};
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
 /* Memory that the ranks share: a file that on_backend has made and TUTTI_LEDGER_SHARED names, or memory of this
  * process. */
@@ -214,8 +214,9 @@ static inline tutti_status ledger_end(tutti_work **work)
 }
 
 /*
- * Starts an operation that does not end on rank 0 before the others have joined it, and that cannot be cancelled: on local
- * because it has begun at once, in a job, where it may begin later, because it has a root and lacks TUTTI_CANCELLABLE.
+ * Starts an operation that does not end on rank 0 before the others have joined it, and that cannot be cancelled: on
+ * local because it has begun at once, in a job, where it may begin later, because it has a root and lacks
+ * TUTTI_CANCELLABLE.
  */
 static inline tutti_status ledger_start_held(tutti_group *group, tutti_work **work)
 {

@@ -17,7 +17,7 @@ static const int64_t one = 1;
 static const int64_t two = 2;
 static const int64_t four = 4;
 
-/* ---- every collective ---------------------------------------------------------------------------------------------- */
+/* ---- every collective -------------------------------------------------------------------------------------------- */
 
 static void reductions(tutti_group *g, int32_t rank)
 {
@@ -83,7 +83,7 @@ static void barriers(tutti_group *g)
     }
 }
 
-/* ---- the handle ---------------------------------------------------------------------------------------------------- */
+/* ---- the handle -------------------------------------------------------------------------------------------------- */
 
 static void count_call(tutti_status status, const tutti_error *error, void *user)
 {
@@ -163,7 +163,7 @@ static void no_result(tutti_group *g, int32_t rank)
     EXPECT(ledger_end(&work) == TUTTI_MISMATCH);
 }
 
-/* ---- cancellation -------------------------------------------------------------------------------------------------- */
+/* ---- cancellation ------------------------------------------------------------------------------------------------ */
 
 /* Rank 0 cancels an operation that is queued: it ends as cancelled on both ranks, and no memory is written. */
 static void cancelling(tutti_group *g, int32_t rank)
@@ -269,7 +269,7 @@ static void tokens(tutti_group *g, int32_t rank)
     EXPECT(tutti_cancel_token_destroy(parent, &e) == TUTTI_OK);
 }
 
-/* ---- starting and waiting in one ----------------------------------------------------------------------------------- */
+/* ---- starting and waiting in one --------------------------------------------------------------------------------- */
 
 static tutti_status start_mismatch(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
@@ -354,7 +354,7 @@ static void own_task(tutti_group *g)
     EXPECT(tutti_work_release(work) == TUTTI_OK);
 }
 
-/* ---- several threads of a rank, each with a lane -------------------------------------------------------------------- */
+/* ---- several threads of a rank, each with a lane ----------------------------------------------------------------- */
 
 struct caller {
     tutti_group *group;
@@ -409,7 +409,7 @@ static tutti_status everything(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* ---- a group of some ranks ------------------------------------------------------------------------------------------ */
+/* ---- a group of some ranks --------------------------------------------------------------------------------------- */
 
 static tutti_status some_ranks(tutti_group *world, void *user)
 {
@@ -428,7 +428,7 @@ static tutti_status some_ranks(tutti_group *world, void *user)
     return TUTTI_OK;
 }
 
-/* ---- deadlines; each spoils its group ------------------------------------------------------------------------------- */
+/* ---- deadlines; each spoils its group ---------------------------------------------------------------------------- */
 
 static tutti_status run_work(tutti_group *g, tutti_error *e)
 {

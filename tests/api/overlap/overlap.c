@@ -38,7 +38,7 @@ static tutti_group *group_of_all(tutti_group *world)
     return g;
 }
 
-/* ---- one all_reduce beside one computation ------------------------------------------------------------------------- */
+/* ---- one all_reduce beside one computation ----------------------------------------------------------------------- */
 
 /* Counters by which the ranks synchronize. */
 struct progress {
@@ -139,7 +139,7 @@ static void beside_errors(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
-/* ---- the pipeline -------------------------------------------------------------------------------------------------- */
+/* ---- the pipeline ------------------------------------------------------------------------------------------------ */
 
 struct stage {
     size_t next;               /* index that must come now */
@@ -305,7 +305,7 @@ static void pipeline_missing_rank(tutti_group *world)
     free_tensors(&t);
 }
 
-/* ---- in a callback: waiting there could never end, so nothing is started ------------------------------------------- */
+/* ---- in a callback: waiting there could never end, so nothing is started ----------------------------------------- */
 
 struct visit {
     tutti_group *g;
