@@ -4,7 +4,7 @@
  * argument, is the number of operations per thread; TUTTI_STRESS_SEED, or the second one, makes it another run.
  *
  *   own lanes     thread i uses lane i: any collective and messages, asynchronous or not, waited for in every way
- *                 and in any order, some handles given back at once; each result is compared. An operation must be
+ *                 and in any order, some handles released at once; each result is compared. An operation must be
  *                 cancelled on both ranks or on none, if and only if a cancel succeeded, and name the lowest of those
  *                 ranks.
  *   shared lanes  all threads use all lanes at once, so it is chance which operations of the two ranks are matched.
@@ -33,7 +33,7 @@ static uint64_t own_draw(int rank, uint64_t key, uint64_t counter)
 struct seen {
     bool cancelled;
     bool my_cancel;
-    int32_t suspect; /* -2: not known, because the handle was given back */
+    int32_t suspect; /* -2: unknown, because the handle was released */
 };
 
 static struct seen *seen[RANKS];

@@ -132,7 +132,7 @@ static void deadlines(tutti_group *g, tutti_group *stale)
     BAD(TUTTI_INVALID_ARGUMENT, "operations[1] is NULL", tutti_run_all_with_deadline(g, operations, 2, 0, NULL, &e));
     BAD(TUTTI_INVALID_ARGUMENT, "timeout_ms is -2", tutti_run_all_with_deadline(g, operations, 1, -2, NULL, &e));
     EXPECT(tutti_run_all_with_deadline(g, NULL, 3, 0, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
-    /* a token that has been given back */
+    /* a token that has been destroyed */
     tutti_cancel_token *token = NULL;
     EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e));
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));

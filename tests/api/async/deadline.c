@@ -108,7 +108,7 @@ static tutti_status start_shown(tutti_group *g, const tutti_call *call, void *us
     return status;
 }
 
-/* Whether its handle has been given back. */
+/* Whether its handle has been released. */
 static bool is_stale(struct shown *s)
 {
     int32_t ended;

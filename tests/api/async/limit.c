@@ -33,7 +33,7 @@ static tutti_status count_calls(tutti_group *g, const tutti_call *call, void *us
     return TUTTI_INTERNAL;
 }
 
-/* Waits for the end, and gives the handle back. */
+/* Waits for the end, and releases the handle. */
 static tutti_status end(tutti_work *work)
 {
     const tutti_status status = tutti_work_wait(work, TUTTI_FOREVER);

@@ -234,7 +234,7 @@ static void ownership(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "released", tutti_queue_enqueue(queue, work, &e));
     destroy(other);
     EXPECT(tutti_work_test(free_one, &ended) == TUTTI_BAD_STATE);
-    /* a member with a handle that another thread gives back all the same */
+    /* a member whose handle another thread releases nevertheless */
     work = post(g, &got[2], 2);
     add(queue, work);
     EXPECT_OK(tutti_work_release(work));

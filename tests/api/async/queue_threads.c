@@ -403,7 +403,7 @@ static void grind(tutti_group *g)
 struct shared {
     tutti_group *group;
     tutti_queue *queue;
-    tutti_cancel_token *token; /* withdraws the receives that a destroyed queue has left posted */
+    tutti_cancel_token *token; /* cancels the receives that a destroyed queue has left posted */
 };
 
 static void *fill(void *argument)

@@ -284,7 +284,8 @@ static inline void wait_in_some_way(struct operation *o, uint64_t draw)
     o->work = NULL;
 }
 
-/* Waits for the end, and for the callback if there is one; a handle that was given back leaves only that. */
+/* Waits for the end, and for the callback if there is one. If the handle was released, only the callback is left to
+ * wait for. */
 static inline void end(struct operation *o, uint64_t draw)
 {
     if (o->work) {

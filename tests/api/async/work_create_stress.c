@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works that the application completes, with everything at once: two threads try to complete each work; others wait for
- * it, cancel it, poll it and give its handle back, in no order. Exactly one completion succeeds, exactly one callback
+ * Works that the application completes, under stress. Two threads try to complete each work, while others wait for it,
+ * cancel it, poll it and release its handle, in random order. Exactly one completion succeeds, exactly one callback
  * comes, and every wait returns the status of that completion.
  *
  * tutti-test: timeout=300

@@ -279,7 +279,7 @@ static void messages_fail(tutti_group *world)
     }
     end(world, g);
 
-    /* one bad member, and nothing of a batch is posted; the group works on */
+    /* one bad member, and no message of a batch is posted; the group still works */
     g = make(world, "fault", "recv:error=NO_RESOURCE@1,rank=0");
     int32_t got = -1;
     DLTensor into = tutti_tensor_1d(&got, &one, TUTTI_I32);

@@ -140,7 +140,7 @@ static void all_children(tutti_group *g)
     IN_CHILD(grandchild, g);
 }
 
-/* The rank that serves the store forks, and so does its client; the group works on in between and afterwards. */
+/* The rank that serves the store forks, and so does its client; the group works during and after the forks. */
 static void forking_rank(int32_t rank, void *user)
 {
     tutti_error e;
@@ -154,7 +154,7 @@ static void forking_rank(int32_t rank, void *user)
     EXPECT_USABLE(g);
     all_children(g);
     EXPECT_USABLE(g);
-    tutti_group *child = NULL; /* the store works on as well */
+    tutti_group *child = NULL; /* the store still works, too */
     EXPECT_OK(tutti_group_split(g, 1, -rank, NULL, &child, &e));
     EXPECT_USABLE(child);
     EXPECT_OK(tutti_barrier(g, NULL));

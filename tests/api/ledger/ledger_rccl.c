@@ -107,8 +107,7 @@ static void dtypes(tutti_group *group, int rank)
     }
 }
 
-/* Operators on integers. The last one RCCL does not have: what it cannot do runs through host memory, so that nothing
- * is an error. */
+/* Operators on integers. RCCL lacks the last one: the library runs it through host memory instead of refusing it. */
 static void integers(tutti_group *group, int rank)
 {
     static const tutti_reduce_op ops[] = {TUTTI_PRODUCT, TUTTI_MAX, TUTTI_MIN, TUTTI_BXOR};

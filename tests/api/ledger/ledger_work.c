@@ -428,7 +428,7 @@ static tutti_status some_ranks(tutti_group *world, void *user)
     return TUTTI_OK;
 }
 
-/* ---- deadlines; each spoils its group ---------------------------------------------------------------------------- */
+/* ---- deadlines; each makes its group fail ------------------------------------------------------------------------ */
 
 static tutti_status run_work(tutti_group *g, tutti_error *e)
 {

@@ -343,7 +343,8 @@ static tutti_status two_takers(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
-/* A batch of messages to oneself, with a callback; and cancelled right after the start, at which it may be over. */
+/* A batch of messages to the rank itself, with a callback. Some are cancelled right after the start, when they may have
+ * ended. */
 static tutti_status batch_to_oneself(tutti_group *g, void *user)
 {
     (void)user;

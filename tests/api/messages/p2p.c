@@ -189,7 +189,7 @@ static void sendrecvs(tutti_group *g, int64_t n)
     }
     DLTensor send = tutti_tensor_1d(out, &n, TUTTI_I64);
     DLTensor recv = tutti_tensor_1d(in, &n, TUTTI_I64);
-    for (int32_t step = 0; step < RANKS; step++) { /* step 0: oneself */
+    for (int32_t step = 0; step < RANKS; step++) { /* step 0: the rank itself */
         int32_t to = (me + step) % RANKS;
         int32_t from = (me - step + RANKS) % RANKS;
         for (int64_t i = 0; i < n; i++) {

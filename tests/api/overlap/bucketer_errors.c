@@ -208,8 +208,8 @@ static void *wait_in_thread(void *user)
     return NULL;
 }
 
-/* While a thread waits in the bucketer, others get BUSY; rank 0 has such a thread, and the others come when it has seen
- * it. */
+/* While a thread waits in the bucketer, other threads get BUSY. Rank 0 has such a thread, and the other ranks arrive
+ * when it has got BUSY. */
 static void two_threads(tutti_group *g)
 {
     static _Atomic int seen;
