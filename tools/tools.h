@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sub-commands of `tutti`. Each takes its own argument vector (argv[0] is for messages: "tutti run") and returns the
- * exit code of the process. */
+/* The sub-commands of `tutti`. Each takes its own argument vector (argv[0] is for messages: "tutti run") and returns
+ * the exit code of the process. */
 #ifndef TTI_TOOLS_H
 #define TTI_TOOLS_H
 
@@ -15,7 +15,8 @@ int tutti_tool_check(int argc, char **argv);
 int tutti_tool_bench(int argc, char **argv);
 int tutti_tool_trace(int argc, char **argv);
 
-/* Whether this program was built with jansson, which reads and writes JSON; if not, prints that on standard error, as `tool`. */
+/* Whether this program was built with jansson, which reads and writes JSON; if not, prints that on standard error, as
+ * `tool`. */
 bool tti_json_usable(const char *tool);
 
 #endif

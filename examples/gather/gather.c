@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A matrix whose columns are spread over the ranks, put together on all of them: what a layer does that is cut by columns.
- * The output's shape is asked for, and its memory made by the library. Start it with `tutti run -n 3 -- gather`. */
+/* A matrix whose columns are spread over the ranks, put together on all of them: what a layer does that is cut by
+ * columns. The output's shape is asked for, and its memory made by the library. Start it with `tutti run -n 3 --
+ * gather`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <tutti/tutti.h>

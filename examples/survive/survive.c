@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Training that outlives its ranks. Every rank holds the parameters, and in each step computes the gradient over its part
- * of the samples; an all_reduce adds the parts up. When a rank dies, the others make a group of those that are left, divide
- * the samples anew, and go on from the last step that all of them have finished. The sum runs over all samples however many
- * ranks there are, so the model comes out as if nothing had happened.
+ * Training that outlives its ranks. Every rank holds the parameters, and in each step computes the gradient over its
+ * part of the samples; an all_reduce adds the parts up. When a rank dies, the others make a group of those that are
+ * left, divide the samples anew, and go on from the last step that all of them have finished. The sum runs over all
+ * samples however many ranks there are, so the model comes out as if nothing had happened.
  *
  *     tutti run -n 4 --keep-going -- survive --kill 2 --at 100
  */
@@ -30,7 +30,8 @@ struct options {
     int steps;
 };
 
-/* What a rank knows: the parameters after `step` steps, and those before the last one. Another rank may be one step behind. */
+/* What a rank knows: the parameters after `step` steps, and those before the last one. Another rank may be one step
+ * behind. */
 struct state {
     int64_t step;
     float now[FEATURES];
@@ -101,8 +102,8 @@ static tutti_status lowest(tutti_group *g, int64_t *value, tutti_error *error)
     return tutti_all_reduce(g, &tensor, &tensor, TUTTI_MIN, TUTTI_CALL(.error = error));
 }
 
-/* Replaces the group by the survivors', and goes back to the last step that all of them have finished. That may fail because
- * one more rank dies: then the new group is the one to be replaced. */
+/* Replaces the group by the survivors', and goes back to the last step that all of them have finished. That may fail
+ * because one more rank dies: then the new group is the one to be replaced. */
 static tutti_status recover(tutti_group **g, struct state *s, tutti_error *error)
 {
     tutti_group *rest = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The IDX format: a big-endian header {0, 0, type 8 = bytes, number of dimensions}, one 32-bit length per dimension, then
- * the bytes. The files are compressed by gzip; zlib reads them as if they were plain. Everything in the header is
+ * The IDX format: a big-endian header {0, 0, type 8 = bytes, number of dimensions}, one 32-bit length per dimension,
+ * then the bytes. The files are compressed by gzip; zlib reads them as if they were plain. Everything in the header is
  * checked before memory is taken for it.
  */
 #include "data.h"
@@ -31,7 +31,8 @@ static bool read_header(gzFile file, unsigned dimensions, uint32_t *lengths)
     return true;
 }
 
-/* Reads a file whose items have `item` bytes each (1 for labels). NULL and a sentence if it is not what it should be. */
+/* Reads a file whose items have `item` bytes each (1 for labels). NULL and a sentence if it is not what it should
+ * be. */
 static uint8_t *read_idx(const char *path, size_t item, int64_t *count, char *why, size_t capacity)
 {
     gzFile file = gzopen(path, "rb");

@@ -8,8 +8,8 @@
  */
 #include "matmul.h"
 
-/* On x86-64 the compiler also makes a version for CPUs with AVX2, and the loader chooses. Not under ThreadSanitizer, which
- * is not ready yet when the loader asks. */
+/* On x86-64 the compiler also makes a version for CPUs with AVX2, and the loader chooses. Not under ThreadSanitizer,
+ * which is not ready yet when the loader asks. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EVERY_CPU __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else

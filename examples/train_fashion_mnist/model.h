@@ -47,8 +47,8 @@ void model_randomize(model *m, uint64_t seed);
 /* Called when the gradients of a part are complete, while those of the parts before it are still to come. */
 typedef void (*part_done)(int index, void *user);
 
-/* Sums the gradients and the loss of `count` <= capacity images into m->gradients, which is cleared first. The last part
- * is done first, and the loss with it. */
+/* Sums the gradients and the loss of `count` <= capacity images into m->gradients, which is cleared first. The last
+ * part is done first, and the loss with it. */
 void model_gradients(model *m, const float *inputs, const uint8_t *labels, int64_t count, part_done done, void *user);
 
 /* How many of the images the model classifies correctly. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One step on every rank: gradients of the own share of the batch, their sum over all ranks, the same update everywhere.
- * The sums are a bucketer's: as soon as the backward pass is done with a part, the gradients of that part travel, while the others
- * are computed. Tutti's sums have the same bits on every rank, so the replicas stay bit-identical
- * without ever being compared. The sum is divided by the size of the whole batch, so that uneven shares weigh what they
- * should, and so that any number of ranks trains the same model but for the rounding of the sums.
+ * One step on every rank: gradients of the own share of the batch, their sum over all ranks, the same update
+ * everywhere. The sums are a bucketer's: as soon as the backward pass is done with a part, the gradients of that part
+ * travel, while the others are computed. Tutti's sums have the same bits on every rank, so the replicas stay
+ * bit-identical without ever being compared. The sum is divided by the size of the whole batch, so that uneven shares
+ * weigh what they should, and so that any number of ranks trains the same model but for the rounding of the sums.
  */
 #include "train.h"
 
@@ -132,7 +132,7 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
     free(labels);
 }
 
-/* ---- how long a step takes, and its parts alone ------------------------------------------------------------------------- */
+/* ---- how long a step takes, and its parts alone ------------------------------------------------------------------ */
 
 enum { WHOLE, COMPUTING, GRADIENTS, PARTS, ROUNDS = 40, WARM_UP = 5 };
 

@@ -29,8 +29,8 @@ typedef struct train_result {
 void train(tutti_group *group, const dataset *data, model *m, const train_options *o, progress *bar,
            train_result *result);
 
-/* Seconds that a step takes, and that its computation and the sums of its gradients would take alone: medians of some steps,
- * which are run in turn, each with the time of the slowest rank. */
+/* Seconds that a step takes, and that its computation and the sums of its gradients would take alone: medians of some
+ * steps, which are run in turn, each with the time of the slowest rank. */
 typedef struct step_times {
     double whole;
     double computing;

@@ -33,7 +33,7 @@ TUTTI_BEGIN_DECLS
 
 typedef struct tutti_work tutti_work;
 
-/* ---- starting: the asynchronous form of every operation ------------------------------------------------------------ */
+/* ---- starting: the asynchronous form of every operation ---------------------------------------------------------- */
 
 TUTTI_API tutti_status tutti_all_reduce_async(tutti_group *group, const DLTensor *input, DLTensor *output,
                                               tutti_reduce_op op, const tutti_call *call, tutti_work **work);
@@ -85,7 +85,7 @@ TUTTI_API tutti_status tutti_sendrecv_async(tutti_group *group, const DLTensor *
  */
 TUTTI_API tutti_status tutti_batch_end_async(tutti_group *group, const tutti_call *call, tutti_work **work);
 
-/* ---- the handle ---------------------------------------------------------------------------------------------------- */
+/* ---- the handle -------------------------------------------------------------------------------------------------- */
 
 /** Whether the operation has ended: *ended becomes 1 or 0. Never waits. BAD_STATE for a stale handle. */
 TUTTI_API tutti_status tutti_work_test(tutti_work *work, int32_t *ended);
@@ -138,7 +138,7 @@ TUTTI_API tutti_status tutti_work_eventfd(tutti_work *work, int *fd, tutti_error
 /** Releases the handle, at any time. A running operation goes on, and its callback still runs. */
 TUTTI_API tutti_status tutti_work_release(tutti_work *work);
 
-/* ---- works of the caller's own ------------------------------------------------------------------------------------- */
+/* ---- works of the caller's own ----------------------------------------------------------------------------------- */
 
 /**
  * Makes a work for a task of the caller, which the caller runs. It can be waited for, polled, queued and handled by
@@ -161,7 +161,7 @@ TUTTI_API tutti_status tutti_work_create(tutti_group *group, const DLTensor *out
 TUTTI_API tutti_status tutti_work_complete(tutti_work *work, tutti_status status, const char *message,
                                            tutti_error *error);
 
-/* ---- cancellation tokens ------------------------------------------------------------------------------------------- */
+/* ---- cancellation tokens ----------------------------------------------------------------------------------------- */
 
 /**
  * A token for many operations (`.token` of their calls). Firing it cancels each of them as tutti_work_cancel does; an
@@ -190,7 +190,7 @@ TUTTI_API tutti_status tutti_cancel_token_destroy(tutti_cancel_token *token, tut
 TUTTI_API tutti_status tutti_work_wait_token(tutti_work *work, int64_t limit_ms, tutti_cancel_token *token,
                                              tutti_error *error);
 
-/* ---- starting and waiting in one ----------------------------------------------------------------------------------- */
+/* ---- starting and waiting in one --------------------------------------------------------------------------------- */
 
 /**
  * Starts one operation on the group and returns its work. It passes `call` to the `_async` function, or a copy with

@@ -156,9 +156,10 @@ static void add_mask_of(pid_t process, cpu_set_t *all)
 }
 
 /*
- * An estimate of how many CPUs the ranks of a group have, made by rank 0 before it has any record of the others. A launcher may
- * have bound rank 0 to one CPU and its peers to others. The launcher itself, its parent process, has all of them. If the thread
- * has bound itself, the first thread of the process counts. The thresholds depend little on the result.
+ * An estimate of how many CPUs the ranks of a group have, made by rank 0 before it has any record of the others. A
+ * launcher may have bound rank 0 to one CPU and its peers to others. The launcher itself, its parent process, has all
+ * of them. If the thread has bound itself, the first thread of the process counts. The thresholds depend little on the
+ * result.
  */
 static int cpus_of_group(const tutti_open_info *info, bool threads)
 {

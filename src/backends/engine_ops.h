@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the backends local and shm have in common. The state of each begins with its engine, so most functions of their tables
- * are the same. */
+/* What the backends local and shm have in common. The state of each begins with its engine, so most functions of their
+ * tables are the same. */
 #ifndef TTI_BACKENDS_ENGINE_OPS_H
 #define TTI_BACKENDS_ENGINE_OPS_H
 
@@ -55,8 +55,9 @@ typedef const char *(*tti_setting_function)(const void *settings, const char *ke
 void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings,
                               struct tti_tuning_overrides *overrides);
 
-/* tti_ops_tuning: the thresholds of a group, from its size, the settings and the profile of this machine. Only rank 0 calls it;
- * the first call in a process may take some milliseconds. tti_ops_options: the options that the settings fix. */
+/* tti_ops_tuning: the thresholds of a group, from its size, the settings and the profile of this machine. Only rank 0
+ * calls it; the first call in a process may take some milliseconds. tti_ops_options: the options that the settings
+ * fix. */
 void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning);
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The average of integers is exact: inputs are widened to 64 bits, summed, and divided once. A sum of up to 2^31 values of 32
- * bits fits. Sums of 64-bit values wrap, as in the shared-memory engine. Cost: one pass over the data each way.
+ * The average of integers is exact: inputs are widened to 64 bits, summed, and divided once. A sum of up to 2^31 values
+ * of 32 bits fits. Sums of 64-bit values wrap, as in the shared-memory engine. Cost: one pass over the data each way.
  */
 #include "backends/integer_average.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Plug-in files of Tutti: the search for a file, dlopen with a check of its ABI, and the table of a backend in front of a
- * plug-in. Until the plug-in is open the table has stubs; then it gets the plug-in's functions, so a call costs no more than
- * one of a built-in backend.
+ * Plug-in files of Tutti: the search for a file, dlopen with a check of its ABI, and the table of a backend in front of
+ * a plug-in. Until the plug-in is open the table has stubs; then it gets the plug-in's functions, so a call costs no
+ * more than one of a built-in backend.
  */
 #include "backends/plugin.h"
 

@@ -24,7 +24,8 @@ static inline size_t tti_parts_offset(const tutti_parts *p, int32_t rank)
     return units * p->unit;
 }
 
-/* Byte `from` of a part in its compact form, in the joined tensor. Reduces *n to the bytes that follow it in the same row. */
+/* Byte `from` of a part in its compact form, in the joined tensor. Reduces *n to the bytes that follow it in the same
+ * row. */
 static inline unsigned char *tti_parts_at(const tutti_parts *p, int32_t rank, const void *joined, size_t from,
                                           size_t *n)
 {

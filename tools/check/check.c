@@ -2,9 +2,10 @@
 /*
  * One rank's way through the suite, and how the ranks agree on what a case has come to.
  *
- * The world group carries the agreement; the group under test is made from the same parent, so that a case that spoils its
- * group costs that group only: it is replaced. After three of them the run stops, because each may have cost a deadline.
- * The world works on the CPU, whatever the device under test, so the agreement does not rest on what is tested.
+ * The world group carries the agreement; the group under test is made from the same parent, so that a case that spoils
+ * its group costs that group only: it is replaced. After three of them the run stops, because each may have cost a
+ * deadline. The world works on the CPU, whatever the device under test, so the agreement does not rest on what is
+ * tested.
  */
 #include "check/check.h"
 

@@ -90,9 +90,9 @@ void tti_check_end(struct tti_check *c);
 void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t argument),
                     int64_t argument, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* The rounds of a case: first synchronous, then with a completion, concurrency and lane by chance, and with other data. False
- * after the last one. A case of many `bytes` has one of the two only, and the other one with one rank more. Only the
- * completion may differ between ranks. */
+/* The rounds of a case: first synchronous, then with a completion, concurrency and lane by chance, and with other data.
+ * False after the last one. A case of many `bytes` has one of the two only, and the other one with one rank more. Only
+ * the completion may differ between ranks. */
 bool tti_check_next_round(struct tti_check *c, int64_t bytes);
 
 /* The case says nothing here (all ranks must come to the same conclusion). */
@@ -115,7 +115,8 @@ void tti_check_merge(struct tti_check *c, const struct tti_check *sub);
 /* Adds to the name under which failures of a sub-check are printed. */
 void tti_check_label(struct tti_check *sub, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* One rank of the suite, to the end, with groups made from `parent`. True on every rank if every case passed on every rank. */
+/* One rank of the suite, to the end, with groups made from `parent`. True on every rank if every case passed on every
+ * rank. */
 bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent);
 /* Prints the names that would run with so many ranks. */
 void tti_check_list(const struct tti_check_options *options, int ranks);

@@ -3,8 +3,8 @@
  * The suite's test of itself: a suite that cannot fail proves nothing. TUTTI_CHECK_SABOTAGE=COLLECTIVE[:WHAT] makes the
  * last rank spoil what it is about to check in the cases of that collective, and the run has to end with failures
  * there. WHAT is `result` (the default: one bit of the output), `async` (the same, of asynchronous operations only),
- * `guard` (a byte behind the output), `input` (one bit of an input) or `status`. tests/conformance/mutants.sh does it for
- * every collective.
+ * `guard` (a byte behind the output), `input` (one bit of an input) or `status`. tests/conformance/mutants.sh does it
+ * for every collective.
  *
  * Nothing of the library is touched: it is the harness's own view that changes, behind the call and before the
  * comparison. The variable is for that script and not part of the interface.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces have sizes that are powers of two. What is given back goes into the list of its size, from where the next piece of
- * that size is taken. The lists lie in host memory, since the CPU cannot write into a device's.
+ * Pieces have sizes that are powers of two. What is given back goes into the list of its size, from where the next
+ * piece of that size is taken. The lists lie in host memory, since the CPU cannot write into a device's.
  */
 #include "common/arena.h"
 

@@ -9,8 +9,8 @@
 /* Whether --device takes it: cpu, cuda, rocm, auto. */
 bool tti_device_known(const char *name);
 
-/* Whether the device of that name (NULL and "auto": yes) can be used here; if not, prints the reason on standard error, as `tool`
- * ("tutti check"). */
+/* Whether the device of that name (NULL and "auto": yes) can be used here; if not, prints the reason on standard error,
+ * as `tool` ("tutti check"). */
 bool tti_device_usable(const char *tool, const char *name);
 
 /* The settings of a configuration that say so; room[0] is NULL if `device` is. The text is the caller's. */
@@ -21,8 +21,8 @@ static inline bool tti_on_device(DLDevice device)
     return device.device_type != kDLCPU;
 }
 
-/* A group of the same ranks that works on the CPU: `world` itself if that does, else a new one, which the caller destroys.
- * Collective. */
+/* A group of the same ranks that works on the CPU: `world` itself if that does, else a new one, which the caller
+ * destroys. Collective. */
 tutti_status tti_control_group(tutti_group *world, tutti_group **control, tutti_error *error);
 
 /* Destroys what tti_control_group has made. */

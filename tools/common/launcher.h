@@ -11,14 +11,15 @@ bool tti_in_launcher(void);
 /* Ranks to start without -n: one per CPU, two at least. */
 int tti_default_ranks(void);
 
-/* Whether a backend of that name can be used here; if not, prints the reason on standard error, as `tool` ("tutti check"). NULL,
- * "auto" and "cpu:shm,..." are the library's to judge. */
+/* Whether a backend of that name can be used here; if not, prints the reason on standard error, as `tool` ("tutti
+ * check"). NULL, "auto" and "cpu:shm,..." are the library's to judge. */
 bool tti_backend_usable(const char *tool, const char *name);
 
 /* Whether the ranks of that backend are threads of one process. */
 bool tti_backend_has_threads(const char *name);
 
-/* The file of this program; not to be freed. Without /proc it is looked for by the word that started it. NULL: not found. */
+/* The file of this program; not to be freed. Without /proc it is looked for by the word that started it. NULL: not
+ * found. */
 const char *tti_self_path(void);
 
 /* Says on standard error that it was not found, and what to do. */

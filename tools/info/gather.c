@@ -72,7 +72,8 @@ static void gather_devices(struct tti_info *info)
     }
 }
 
-/* The rule of the core, for tensors on the CPU: the highest priority that fits where the ranks are; for threads, one made for threads first. */
+/* The rule of the core, for tensors on the CPU: the highest priority that fits where the ranks are; for threads, one
+ * made for threads first. */
 static void choose_auto(struct tti_info *info)
 {
     for (int i = 0; i < info->backend_count; i++) {

@@ -75,8 +75,8 @@ static size_t raise_open_files(void)
     return limit.rlim_cur;
 }
 
-/* A TCP port that is not in use. It stays bound (but not listening) until the job has ended, so that no other launcher picks
- * it; servers that set SO_REUSEADDR, as they all do, can listen on it. Returns the socket or -1 with errno. */
+/* A TCP port that is not in use. It stays bound (but not listening) until the job has ended, so that no other launcher
+ * picks it; servers that set SO_REUSEADDR, as they all do, can listen on it. Returns the socket or -1 with errno. */
 static int reserve_port(const struct tti_run_options *options, int *port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

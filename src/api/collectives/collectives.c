@@ -225,7 +225,7 @@ static tutti_status barrier(const struct tti_checker *k, const struct tti_signat
     return TUTTI_OK;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------------------------------- */
+/* ---- the calls --------------------------------------------------------------------------------------------------- */
 
 struct collective {
     const char *name;

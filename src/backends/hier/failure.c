@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failing together. A group has up to three engines on each rank, and other ranks wait in other engines. A rank that learns
- * that one engine has failed aborts all its engines, the flat one first. The flat engine joins all ranks, so it carries the
- * cause to ranks that share no other engine with the suspect.
+ * Failing together. A group has up to three engines on each rank, and other ranks wait in other engines. A rank that
+ * learns that one engine has failed aborts all its engines, the flat one first. The flat engine joins all ranks, so it
+ * carries the cause to ranks that share no other engine with the suspect.
  *
- * An error is an engine's or the group's (TTI_HIER_NAME in its field `backend`). to_group makes the second from the first, on
- * the rank that notices the failure. Engines carry it to other ranks with status, suspect and this mark; while it is on its
- * way, the suspect is numbered as in the engine.
+ * An error is an engine's or the group's (TTI_HIER_NAME in its field `backend`). to_group makes the second from the
+ * first, on the rank that notices the failure. Engines carry it to other ranks with status, suspect and this mark;
+ * while it is on its way, the suspect is numbered as in the engine.
  *
- * If a rank is late, the ranks that wait for it in the first step time out. At the same moment those in later steps time out,
- * which wait for other ranks. So a rank that times out polls the flat engine every 10 ms for a cause from a rank that is nearer
- * to the late one: the later the step, the longer, up to 0.7 s, in a call that has failed already. It cannot sleep on an event,
- * since Gloo and MPI make progress on the network in calls only.
+ * If a rank is late, the ranks that wait for it in the first step time out. At the same moment those in later steps
+ * time out, which wait for other ranks. So a rank that times out polls the flat engine every 10 ms for a cause from a
+ * rank that is nearer to the late one: the later the step, the longer, up to 0.7 s, in a call that has failed already.
+ * It cannot sleep on an event, since Gloo and MPI make progress on the network in calls only.
  */
 #include "backends/hier/failure.h"
 
@@ -26,7 +26,7 @@
 
 #define POLL_MS 10
 
-/* ---- errors of engines and of the group ---------------------------------------------------------------------------- */
+/* ---- errors of engines and of the group -------------------------------------------------------------------------- */
 
 /* The rank in the group of a rank of an engine; -1: there is no such rank. */
 static int32_t number_of(const struct tti_hier *s, const tutti_engine *engine, int32_t rank)
@@ -99,7 +99,7 @@ static void to_group(const struct tti_hier *s, const tutti_engine *engine, tutti
     mark_of_group(error);
 }
 
-/* ---- the failure --------------------------------------------------------------------------------------------------- */
+/* ---- the failure ------------------------------------------------------------------------------------------------- */
 
 static bool has_failed(const struct tti_hier *s)
 {
@@ -147,7 +147,8 @@ static void abort_all(struct tti_hier *s, int32_t lane, const tutti_error *cause
     abort_engine(s, s->rail, lane, cause);
 }
 
-/* Whether another rank has reported a cause through the flat engine. The probe receives reports, failure() returns them. */
+/* Whether another rank has reported a cause through the flat engine. The probe receives reports, failure() returns
+ * them. */
 static bool poll_failure(const struct tti_hier *s, tutti_error *cause)
 {
     const tutti_backend_ops *ops = s->flat->backend->ops;
@@ -172,8 +173,8 @@ static bool poll_for_cause(const struct tti_hier *s, int64_t poll_ms, tutti_erro
     return found_cause;
 }
 
-/* If other ranks have failed the engine, it reports REVOKED and quotes the cause. If the cause is an error of the group, this
- * error becomes one, too: its quote uses the ranks of the group. */
+/* If other ranks have failed the engine, it reports REVOKED and quotes the cause. If the cause is an error of the
+ * group, this error becomes one, too: its quote uses the ranks of the group. */
 static void requote(const tutti_engine *engine, tutti_error *error)
 {
     tutti_error cause;

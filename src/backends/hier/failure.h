@@ -8,8 +8,9 @@
 /* REVOKED if this rank knows that the group has failed. */
 tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error);
 
-/* A step on `engine` has failed with *error: turns it into an error of the group, fails the group, and returns the status of the
- * call. After a time-out, other ranks have `poll_ms` to report a cause that is nearer to the missing rank. */
+/* A step on `engine` has failed with *error: turns it into an error of the group, fails the group, and returns the
+ * status of the call. After a time-out, other ranks have `poll_ms` to report a cause that is nearer to the missing
+ * rank. */
 tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t poll_ms,
                            tutti_error *error);
 

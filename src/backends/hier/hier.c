@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hier: a group over several hosts, made of an engine inside each host and engines between hosts, which the core opens for it.
- * A collective is a sequence of steps on these engines; its file in collectives/ lists the steps and their cost. This file
- * has the table of the backend's functions. See docs/hier.md.
+ * hier: a group over several hosts, made of an engine inside each host and engines between hosts, which the core opens
+ * for it. A collective is a sequence of steps on these engines; its file in collectives/ lists the steps and their
+ * cost. This file has the table of the backend's functions. See docs/hier.md.
  */
 #include "backends/hier/hier.h"
 
@@ -115,7 +115,7 @@ static uint32_t capabilities(void *state)
     return s->inner->capabilities & s->flat->capabilities & TUTTI_CAP_SAME_BITS;
 }
 
-/* ---- description --------------------------------------------------------------------------------------------------------- */
+/* ---- description ------------------------------------------------------------------------------------------------- */
 
 struct text {
     char *at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which ranks are on which host, from the identity of every rank's host. All ranks have the same identities, so all compute
- * the same tables. Cost: ranks times hosts, once a group.
+ * Which ranks are on which host, from the identity of every rank's host. All ranks have the same identities, so all
+ * compute the same tables. Cost: ranks times hosts, once a group.
  */
 #include "backends/hier/hosts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which ranks are on which host. A rank's number among the ranks of its host is its local rank. Rail j joins the ranks with
- * local rank j of all hosts; there are as many rails as the smallest host has ranks.
+ * Which ranks are on which host. A rank's number among the ranks of its host is its local rank. Rail j joins the ranks
+ * with local rank j of all hosts; there are as many rails as the smallest host has ranks.
  */
 #ifndef TTI_BACKENDS_HIER_HOSTS_H
 #define TTI_BACKENDS_HIER_HOSTS_H

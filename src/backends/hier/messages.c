@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages go through the flat engine, also between ranks of one host. A receive from any source must match messages in the
- * order of their arrival, and a probe must not find a message that a receive in another engine takes. The price: a message
- * inside a host costs as much as one between hosts.
+ * Messages go through the flat engine, also between ranks of one host. A receive from any source must match messages in
+ * the order of their arrival, and a probe must not find a message that a receive in another engine takes. The price: a
+ * message inside a host costs as much as one between hosts.
  */
 #include "backends/hier/messages.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening: first the engine inside this host, then the flat engine, then the rail. Each is opened only after the one before is
- * open on all ranks. So no rank waits in one engine for a rank that has failed in another.
+ * Opening: first the engine inside this host, then the flat engine, then the rail. Each is opened only after the one
+ * before is open on all ranks. So no rank waits in one engine for a rank that has failed in another.
  *
  * If all ranks are on one host, or each has its own, there is only the flat engine.
  */

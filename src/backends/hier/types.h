@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group over several hosts and its engines. The inner engine joins the ranks of one host, a rail engine the ranks with the
- * same local rank of all hosts (hosts.h), and the flat engine all ranks under their own numbers. The flat engine carries
- * messages, data of all_to_all between hosts, and the cause of a failure.
+ * A group over several hosts and its engines. The inner engine joins the ranks of one host, a rail engine the ranks
+ * with the same local rank of all hosts (hosts.h), and the flat engine all ranks under their own numbers. The flat
+ * engine carries messages, data of all_to_all between hosts, and the cause of a failure.
  */
 #ifndef TTI_BACKENDS_HIER_TYPES_H
 #define TTI_BACKENDS_HIER_TYPES_H
@@ -15,8 +15,8 @@
 #include "backends/hier/hosts.h"
 #include "backends/hier/steps/helper.h"
 
-/* The backend's name. In tutti_error.backend it marks an error of this backend: its suspect and its sentence use the ranks of
- * the group. An engine's own error does not have it and uses the ranks of the engine. */
+/* The backend's name. In tutti_error.backend it marks an error of this backend: its suspect and its sentence use the
+ * ranks of the group. An engine's own error does not have it and uses the ranks of the engine. */
 #define TTI_HIER_NAME "hier"
 
 /* Lists of counts for one thread. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Choosing the MPI library of this process, in this order: a library that is loaded already; else the one that fits the
- * launcher's environment variables, under the name in TUTTI_MPI_LIBRARY or under its usual names. Its flavour (the binary
- * interface) selects the plug-in file.
+ * launcher's environment variables, under the name in TUTTI_MPI_LIBRARY or under its usual names. Its flavour (the
+ * binary interface) selects the plug-in file.
  */
 #include "backends/mpi/choose.h"
 
@@ -135,8 +135,8 @@ bool tti_mpi_choose(struct tti_mpi_choice *choice)
 
 bool tti_mpi_open_library(const struct tti_mpi_choice *choice, char *why, size_t capacity)
 {
-    /* Global: the plug-in does not name the library, since its name differs between installations; and an MPI library loads
-     * modules of its own, which use its symbols. */
+    /* Global: the plug-in does not name the library, since its name differs between installations; and an MPI library
+     * loads modules of its own, which use its symbols. */
     const int flags = RTLD_NOW | RTLD_GLOBAL;
     if (choice->loaded && choice->library[0] == '\0') {
         return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi: the front of the plug-in. The library itself is not linked to MPI. When a group wants MPI, this file chooses the library
- * (choose.c), opens the plug-in file for its binary interface, and takes over the plug-in's functions. So a call costs no more
- * than one of a built-in backend.
+ * mpi: the front of the plug-in. The library itself is not linked to MPI. When a group wants MPI, this file chooses the
+ * library (choose.c), opens the plug-in file for its binary interface, and takes over the plug-in's functions. So a
+ * call costs no more than one of a built-in backend.
  */
 #include "backends/mpi/mpi.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ranks that call different things, where the backend promises to notice. In calls where every rank waits for all, every rank
- * gets MISMATCH. In rooted calls a rank that waits for one that called something else gets it at once, any other one at
- * once or from the barrier behind, and each exactly once; with TUTTI_CHECK_CALLS=on all get it at once. The group works on in
- * any case: proved by reductions that are compared.
+ * Ranks that call different things, where the backend promises to notice. In calls where every rank waits for all,
+ * every rank gets MISMATCH. In rooted calls a rank that waits for one that called something else gets it at once, any
+ * other one at once or from the barrier behind, and each exactly once; with TUTTI_CHECK_CALLS=on all get it at once.
+ * The group works on in any case: proved by reductions that are compared.
  */
 #include <stdio.h>
 #include <stdlib.h>

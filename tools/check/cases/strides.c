@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inputs whose indices share elements, inputs that run backwards, and outputs that are refused for overlapping themselves.
+ * Inputs whose indices share elements, inputs that run backwards, and outputs that are refused for overlapping
+ * themselves.
  *
  * What an operation gives for such an input is what it gives for a compact copy, so each operation runs twice and the
  * results are compared bit by bit; other chapters check the compact one. Elements are integers, whose

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory where the group under test wants it. What cannot be had or copied ends the program: nothing could be said then. */
+/* Memory where the group under test wants it. What cannot be had or copied ends the program: nothing could be said
+ * then. */
 #include "check/data/device_memory.h"
 
 #include <stdio.h>

@@ -20,8 +20,8 @@ DLTensor tti_check_tensor_over_1d(const struct tti_check *c, void *memory, const
 /* What a compact tensor holds, in host memory that the caller frees. */
 unsigned char *tti_check_tensor_fetch(const struct tti_check *c, const DLTensor *t, size_t bytes);
 
-/* Numbers of the caller's that a call takes or gives: t is a tensor over them or, on a device, over a copy. The struct must
- * not be moved. */
+/* Numbers of the caller's that a call takes or gives: t is a tensor over them or, on a device, over a copy. The struct
+ * must not be moved. */
 struct tti_check_values {
     DLTensor t;
     int64_t count;

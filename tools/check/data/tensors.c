@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tensors that notice each write outside of the result. All of a tensor's memory first holds a pattern that depends on the
- * position: guards on both sides, gaps between strided elements, and the elements themselves. So "not written here" is one
- * comparison whatever the place.
+ * Tensors that notice each write outside of the result. All of a tensor's memory first holds a pattern that depends on
+ * the position: guards on both sides, gaps between strided elements, and the elements themselves. So "not written here"
+ * is one comparison whatever the place.
  *
  * Everything here happens in host memory. to_device and from_device are the only ways between it and a device's.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocking a lane: so an operation is known to wait, without a sleep. All ranks but one, the holder, start an all_reduce on
- * the lane. It cannot end: the holder starts its own only after a message of every other rank, which a rank sends when it has
- * checked what it wanted to check.
+ * Blocking a lane: so an operation is known to wait, without a sleep. All ranks but one, the holder, start an
+ * all_reduce on the lane. It cannot end: the holder starts its own only after a message of every other rank, which a
+ * rank sends when it has checked what it wanted to check.
  */
 #include "check/operation/block_lane.h"
 

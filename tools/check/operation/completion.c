@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ways in which an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and on
- * nothing else: the way with a descriptor neither tests nor waits before it is readable, the way with a callback sleeps until
- * it is called. A work that keeps such a promise late or never is waited for all the same, since its buffers are in use.
+ * The ways in which an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and
+ * on nothing else: the way with a descriptor neither tests nor waits before it is readable, the way with a callback
+ * sleeps until it is called. A work that keeps such a promise late or never is waited for all the same, since its
+ * buffers are in use.
  */
 #include "check/operation/completion.h"
 
@@ -17,8 +18,8 @@
 #include "check/operation/calls.h"
 #include "check/reference/expect.h"
 
-/* Longer than any operation may take, so that behind it a promise counts as broken; and shorter than the other ranks wait
- * at the end of the case. */
+/* Longer than any operation may take, so that behind it a promise counts as broken; and shorter than the other ranks
+ * wait at the end of the case. */
 static int64_t completion_timeout_ms(const struct tti_check *c)
 {
     return c->options->timeout_ms + c->options->timeout_ms / 2;

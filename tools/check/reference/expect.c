@@ -2,8 +2,8 @@
 /*
  * Comparisons. Expectations are made in blocks, so that a result of tens of MiB needs no second one of its size.
  *
- * A reduction is compared bit for bit where the group's backend promises the fold that the design prescribes, and within
- * the bound of reference.c elsewhere; integers, bool and everything that is only moved have no excuse.
+ * A reduction is compared bit for bit where the group's backend promises the fold that the design prescribes, and
+ * within the bound of reference.c elsewhere; integers, bool and everything that is only moved have no excuse.
  */
 #include "check/reference/expect.h"
 

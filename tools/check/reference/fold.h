@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reduction must give, computed without the library: the exact left fold that the design prescribes. Beside it the
- * value in long double with an error bound, for engines that promise less.
+ * What a reduction must give, computed without the library: the exact left fold that the design prescribes. Beside it
+ * the value in long double with an error bound, for engines that promise less.
  */
 #ifndef TTI_CHECK_REFERENCE_FOLD_H
 #define TTI_CHECK_REFERENCE_FOLD_H

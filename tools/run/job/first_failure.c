@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which rank failed first? When one rank dies, the others notice within microseconds and exit with errors of their own. The
- * kernel may take hundreds of milliseconds to free the memory of the dead one, or seconds to write its core dump, before its
- * parent is notified. So the first death that reaches the launcher is often a consequence.
+ * Which rank failed first? When one rank dies, the others notice within microseconds and exit with errors of their own.
+ * The kernel may take hundreds of milliseconds to free the memory of the dead one, or seconds to write its core dump,
+ * before its parent is notified. So the first death that reaches the launcher is often a consequence.
  *
- * At the first failure, each rank that has failed or is ending according to /proc becomes a suspect. The launcher decides
- * when all suspects have ended. A suspect that was killed by a signal that programs do not send themselves is the cause;
- * without one, the suspect that ended first.
+ * At the first failure, each rank that has failed or is ending according to /proc becomes a suspect. The launcher
+ * decides when all suspects have ended. A suspect that was killed by a signal that programs do not send themselves is
+ * the cause; without one, the suspect that ended first.
  */
 #include "run/job/first_failure.h"
 

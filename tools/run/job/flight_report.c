@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the launcher reports of the ranks' operations. It has made the memory of each rank's flight recorder and holds it
- * open. So it can read the record of a rank that was killed or hangs.
+ * What the launcher reports of the ranks' operations. It has made the memory of each rank's flight recorder and holds
+ * it open. So it can read the record of a rank that was killed or hangs.
  */
 #include "run/job/flight_report.h"
 

@@ -5,7 +5,8 @@
 
 #include "run/job/job.h"
 
-/* Makes the memory of a rank's flight recorder, before the rank is started. False with errno: --trace cannot be done. */
+/* Makes the memory of a rank's flight recorder, before the rank is started. False with errno: --trace cannot be
+ * done. */
 bool tti_report_prepare(struct tti_job *job, int local);
 void tti_report_close(struct tti_job *job);
 

@@ -124,7 +124,8 @@ static void show_bytes(const struct tti_output *output, struct stream *stream, c
     }
 }
 
-/* Makes room for the line of another stream: returns the stream whose unfinished line must be drawn again afterwards. */
+/* Makes room for the line of another stream: returns the stream whose unfinished line must be drawn again
+ * afterwards. */
 static struct stream *interrupt_open(struct sink *sink, const struct stream *writer)
 {
     struct stream *open = sink->open;

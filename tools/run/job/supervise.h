@@ -10,8 +10,8 @@
 /* Ends all ranks: SIGTERM now, SIGKILL after the grace period. */
 void tti_job_stop(struct tti_job *job);
 
-/* Runs the program on all ranks once and returns the exit code; *failed_by_rank: a rank has failed, so a restart makes sense.
- * *guard becomes 0 if the guard ended and was reaped. */
+/* Runs the program on all ranks once and returns the exit code; *failed_by_rank: a rank has failed, so a restart makes
+ * sense. *guard becomes 0 if the guard ended and was reaped. */
 int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
                 const struct tti_signals *signals, const char *path, struct tti_shutdown *shutdown, pid_t *guard,
                 bool *failed_by_rank);

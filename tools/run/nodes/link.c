@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages between two launchers. A message is a key of the store: message/FROM-TO/NUMBER. One side writes it once, the
- * other side waits for it and removes it. Each link has two threads, so the loop of the launcher never waits for the network.
- * The reader puts what arrives into the queue. The writer sends what is queued, and a heartbeat when nothing is. So silence
- * means that the other launcher, its host or the link is lost.
+ * other side waits for it and removes it. Each link has two threads, so the loop of the launcher never waits for the
+ * network. The reader puts what arrives into the queue. The writer sends what is queued, and a heartbeat when nothing
+ * is. So silence means that the other launcher, its host or the link is lost.
  *
- * Node 0 serves the store and always reaches it, so it waits the whole time-out for a message. The others wait half of the
- * time-out for the message and half for the store's answer that there is none.
+ * Node 0 serves the store and always reaches it, so it waits the whole time-out for a message. The others wait half of
+ * the time-out for the message and half for the store's answer that there is none.
  */
 #include "run/nodes/link.h"
 
@@ -45,7 +45,7 @@ struct tti_link {
     bool dead; /* LOST has been delivered */
 };
 
-/* ---- the queue ----------------------------------------------------------------------------------------------------- */
+/* ---- the queue --------------------------------------------------------------------------------------------------- */
 
 bool tti_message_queue_open(struct tti_message_queue *queue)
 {
@@ -113,7 +113,7 @@ void tti_message_queue_close(struct tti_message_queue *queue)
     close(queue->fd);
 }
 
-/* ---- the threads --------------------------------------------------------------------------------------------------- */
+/* ---- the threads ------------------------------------------------------------------------------------------------- */
 
 /* Reports once that nothing can arrive from the other side any more. */
 static void give_up(struct tti_link *link, tutti_status status, const char *message)

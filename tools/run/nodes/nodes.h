@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job on several nodes (`--nnodes`). Each node has a launcher of its own. The launchers agree through the store that the
- * launcher of node 0 serves.
+ * A job on several nodes (`--nnodes`). Each node has a launcher of its own. The launchers agree through the store that
+ * the launcher of node 0 serves.
  *
  *   rendezvous.c  each launcher learns which ranks are its own
  *   link.c        messages and heartbeats between two launchers

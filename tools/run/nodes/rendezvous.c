@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rendezvous of the launchers. Node 0 serves a store at --master-addr and --master-port. The others connect to it until
- * --join-timeout has passed. Each launcher writes its info there and reads the infos of all nodes. The ranks of a node are
- * numbered after those of the nodes before it, so each node may have another number of ranks. All launchers judge the same
- * infos by the same rules, so all of them give up for the same reason. Cost: nodes^2 small requests. If the job has a token
- * (TUTTI_JOB_TOKEN), the store refuses each launcher and rank that does not prove it.
+ * The rendezvous of the launchers. Node 0 serves a store at --master-addr and --master-port. The others connect to it
+ * until --join-timeout has passed. Each launcher writes its info there and reads the infos of all nodes. The ranks of a
+ * node are numbered after those of the nodes before it, so each node may have another number of ranks. All launchers
+ * judge the same infos by the same rules, so all of them give up for the same reason. Cost: nodes^2 small requests. If
+ * the job has a token (TUTTI_JOB_TOKEN), the store refuses each launcher and rank that does not prove it.
  *
  * No rank runs yet, so any signal may end the launcher at once.
  */
@@ -114,7 +114,7 @@ static bool read_node_info(struct rendezvous *m, int node, int64_t timeout_ms, s
     return status == TUTTI_OK || other;
 }
 
-/* ---- reaching the store -------------------------------------------------------------------------------------------- */
+/* ---- reaching the store ------------------------------------------------------------------------------------------ */
 
 /* Whether the cause is the token, not the address. The sentence then has its own advice. */
 static bool concerns_token(tutti_status status)
@@ -191,7 +191,7 @@ static int open_store(struct rendezvous *m)
     return code;
 }
 
-/* ---- the infos ----------------------------------------------------------------------------------------------------- */
+/* ---- the infos --------------------------------------------------------------------------------------------------- */
 
 /* Writes the own info. If another launcher is this node already, all must know: the node that was meant is missing. */
 static int publish_own_info(struct rendezvous *m)

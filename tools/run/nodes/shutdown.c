@@ -10,8 +10,8 @@
  *   - A node that is silent is lost. Its loss goes before all other outcomes: ranks that miss a peer fail because of it.
  *     A launcher that loses node 0 decides alone.
  *
- * Among ranks, one that was killed by a signal that programs do not send themselves goes before the others, as on one node
- * (first_failure.c). Then the order counts in which the reports reached node 0.
+ * Among ranks, one that was killed by a signal that programs do not send themselves goes before the others, as on one
+ * node (first_failure.c). Then the order counts in which the reports reached node 0.
  */
 #include "run/nodes/shutdown.h"
 
@@ -54,7 +54,7 @@ static bool is_leader(const struct tti_shutdown *shutdown)
     return shutdown->nodes->node == 0;
 }
 
-/* ---- sentences ----------------------------------------------------------------------------------------------------- */
+/* ---- sentences --------------------------------------------------------------------------------------------------- */
 
 static void print_decision(const struct tti_shutdown *shutdown, struct tti_job *job)
 {
@@ -89,7 +89,7 @@ static void print_decision(const struct tti_shutdown *shutdown, struct tti_job *
     }
 }
 
-/* ---- this node ----------------------------------------------------------------------------------------------------- */
+/* ---- this node --------------------------------------------------------------------------------------------------- */
 
 /* The outcome of this node, as soon as it is certain. False: not yet. */
 static bool find_own_outcome(const struct tti_shutdown *shutdown, const struct tti_job *job,
@@ -124,7 +124,7 @@ static void note_node_failure(struct tti_shutdown *shutdown, struct member *memb
     }
 }
 
-/* ---- node 0 -------------------------------------------------------------------------------------------------------- */
+/* ---- node 0 ------------------------------------------------------------------------------------------------------ */
 
 static void send_all(struct tti_shutdown *shutdown, enum tti_node_message_kind kind,
                      const struct tti_node_report *report)
@@ -242,7 +242,7 @@ static void handle_member_message(struct tti_shutdown *shutdown, struct tti_job 
     }
 }
 
-/* ---- the other nodes ----------------------------------------------------------------------------------------------- */
+/* ---- the other nodes --------------------------------------------------------------------------------------------- */
 
 static void handle_leader_message(struct tti_shutdown *shutdown, struct tti_job *job,
                                   const struct tti_node_message *message)

@@ -6,7 +6,8 @@
 
 #define TTI_RUN_REASON_LENGTH 300 /* room for a reason */
 
-/* Why a system call has failed; if the launcher has too few descriptors, with the limits and what so many ranks need. */
+/* Why a system call has failed; if the launcher has too few descriptors, with the limits and what so many ranks
+ * need. */
 void tti_run_describe_errno(int errnum, int ranks, char *text, size_t capacity);
 
 #endif

@@ -5,8 +5,8 @@
 #include "run/identity.h"
 #include "run/options.h"
 
-/* The environment of one rank as execve takes it, with the descriptor of its flight recorder (-1 = none); NULL when memory
- * is exhausted. */
+/* The environment of one rank as execve takes it, with the descriptor of its flight recorder (-1 = none); NULL when
+ * memory is exhausted. */
 char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int rank,
                            int flight_fd);
 void tti_run_environment_free(char **environment);

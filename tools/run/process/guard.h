@@ -7,8 +7,9 @@
 
 /*
  * The guard: leads the process group that all ranks join, sleeps, and wakes when the launcher has ended. Then it kills
- * what is left of the job: the group, and every process whose TUTTI_JOB begins with `job_prefix`. Must be started while the
- * launcher has one thread. Returns its process id, or -1 with errno; *alive_fd is the descriptor whose closing wakes it.
+ * what is left of the job: the group, and every process whose TUTTI_JOB begins with `job_prefix`. Must be started while
+ * the launcher has one thread. Returns its process id, or -1 with errno; *alive_fd is the descriptor whose closing
+ * wakes it.
  */
 pid_t tti_guard_start(const char *job_prefix, int *alive_fd);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions to /proc about processes: the parent of a process, the processes of a job, and whether one is about to end. Processes come
- * and go while /proc is read, so every answer is about a moment; callers ask again until nothing is left.
+ * Questions to /proc about processes: the parent of a process, the processes of a job, and whether one is about to end.
+ * Processes come and go while /proc is read, so every answer is about a moment; callers ask again until nothing is
+ * left.
  */
 #include "run/process/process.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_gather of n bytes in all. Every rail gathers the parts of its ranks from all hosts, and inside each host the rails
- * exchange their results (a hierarchical all_gather). Ranks without a rail first hand their parts to a rank of their host.
+ * all_gather of n bytes in all. Every rail gathers the parts of its ranks from all hosts, and inside each host the
+ * rails exchange their results (a hierarchical all_gather). Ranks without a rail first hand their parts to a rank of
+ * their host.
  *
- * Cost: on the link n less the host's own parts into each host, the least, on all rails in parallel. Inside: an all_gather
- * of n bytes and one copy of them to their places.
+ * Cost: on the link n less the host's own parts into each host, the least, on all rails in parallel. Inside: an
+ * all_gather of n bytes and one copy of them to their places.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/pipeline.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_reduce of n bytes over H hosts of L ranks: reduce_scatter inside each host, so that every rank of a rail has the host's
- * sum of one slice; all_reduce of the slices on all rails in parallel; all_gather inside. This is the hierarchical all_reduce
- * of Jia et al., "Highly scalable deep learning training system with mixed-precision", 2018.
+ * all_reduce of n bytes over H hosts of L ranks: reduce_scatter inside each host, so that every rank of a rail has the
+ * host's sum of one slice; all_reduce of the slices on all rails in parallel; all_gather inside. This is the
+ * hierarchical all_reduce of Jia et al., "Highly scalable deep learning training system with mixed-precision", 2018.
  *
- * Cost on the link: an all_reduce of n / L bytes by the outer engine on each of L rails. With a ring that is 2 n (H - 1) / H
- * bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by host, and up to
- * L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
+ * Cost on the link: an all_reduce of n / L bytes by the outer engine on each of L rails. With a ring that is 2 n (H -
+ * 1) / H bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by
+ * host, and up to L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"

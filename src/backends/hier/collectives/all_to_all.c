@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * all_to_all. Data for ranks of this host go through the inner engine, all other data directly through the flat engine. With
- * more than a chunk of data both run at once. No data go through a third rank, since only the two ranks of a pair know their
- * sizes. Cost: the data between ranks of different hosts cross the link once.
+ * all_to_all. Data for ranks of this host go through the inner engine, all other data directly through the flat engine.
+ * With more than a chunk of data both run at once. No data go through a third rank, since only the two ranks of a pair
+ * know their sizes. Cost: the data between ranks of different hosts cross the link once.
  */
 #include "backends/hier/collectives/collectives.h"
 
@@ -22,7 +22,8 @@ static void list_all(const tutti_parts *p, int32_t size, int64_t *counts, int64_
     }
 }
 
-/* Two lists of parts: of this host's ranks, by local rank, and of all ranks without those. Returns the bytes of the second. */
+/* Two lists of parts: of this host's ranks, by local rank, and of all ranks without those. Returns the bytes of the
+ * second. */
 static size_t split(const struct tti_hier *s, const tutti_parts *p, int64_t *inside_counts, int64_t *inside_places,
                     int64_t *flat_counts, int64_t *flat_places)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier in three steps: inside each host, then between local ranks 0 of all hosts, then inside again. A rank leaves the third
- * step only after its host's local rank 0 has returned from the second. By then local rank 0 of every host has entered that,
- * after all ranks of its host. Cost: one small message for each host and round of the outer engine, two inner barriers.
+ * barrier in three steps: inside each host, then between local ranks 0 of all hosts, then inside again. A rank leaves
+ * the third step only after its host's local rank 0 has returned from the second. By then local rank 0 of every host
+ * has entered that, after all ranks of its host. Cost: one small message for each host and round of the outer engine,
+ * two inner barriers.
  */
 #include "backends/hier/collectives/collectives.h"
 

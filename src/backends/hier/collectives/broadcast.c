@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broadcast of n bytes: inside the root's host; then every rail carries one slice from there to the other hosts, which gather
- * the slices inside (scatter and all_gather, as in van de Geijn's broadcast).
+ * broadcast of n bytes: inside the root's host; then every rail carries one slice from there to the other hosts, which
+ * gather the slices inside (scatter and all_gather, as in van de Geijn's broadcast).
  *
  * Cost: on the link n bytes into each other host, on all rails in parallel, by the outer engine's algorithm. Inside: a
  * broadcast on the root's host, an all_gather on the others.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gather to a root: every rail gathers the parts of its ranks on the root's host, where they go to the root. Cost: on the link
- * the parts of the other hosts, once; inside the root's host all parts, and one copy of them to their places.
+ * gather to a root: every rail gathers the parts of its ranks on the root's host, where they go to the root. Cost: on
+ * the link the parts of the other hosts, once; inside the root's host all parts, and one copy of them to their places.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/pipeline.h"

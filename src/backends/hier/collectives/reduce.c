@@ -3,8 +3,8 @@
  * reduce of n bytes to a root: reduce_scatter inside each host, reduce of the slices to the root's host on all rails in
  * parallel, and there the slices go to the root (reduce_scatter and gather, Rabenseifner 2004).
  *
- * Cost: on the link n bytes out of each other host, if the outer engine combines on the way, and into the root's host n to
- * (H - 1) n, depending on the outer engine. Inside: reduce_scatter of n bytes, and n bytes to the root.
+ * Cost: on the link n bytes out of each other host, if the outer engine combines on the way, and into the root's host n
+ * to (H - 1) n, depending on the outer engine. Inside: reduce_scatter of n bytes, and n bytes to the root.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"

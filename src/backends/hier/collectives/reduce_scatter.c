@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_scatter of n bytes: inside each host every rail gets the host's sums of the parts of its ranks, and reduces them
- * between hosts, so that each host keeps those of its own ranks. Ranks without a rail get theirs inside.
+ * reduce_scatter of n bytes: inside each host every rail gets the host's sums of the parts of its ranks, and reduces
+ * them between hosts, so that each host keeps those of its own ranks. Ranks without a rail get theirs inside.
  *
- * Cost: on the link n (H - 1) / H bytes out of each host with even hosts, the least, on all rails in parallel. Inside: a
- * reduce_scatter of n bytes, and one copy of them before it.
+ * Cost: on the link n (H - 1) / H bytes out of each host with even hosts, the least, on all rails in parallel. Inside:
+ * a reduce_scatter of n bytes, and one copy of them before it.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scatter from a root: it hands the parts to the rails of its host, each of which carries the parts of its ranks to all hosts.
- * Ranks without a rail get theirs inside. Cost: on the link the parts of the other hosts, once; inside the root's host one
- * copy of all parts, and all parts.
+ * scatter from a root: it hands the parts to the rails of its host, each of which carries the parts of its ranks to all
+ * hosts. Ranks without a rail get theirs inside. Cost: on the link the parts of the other hosts, once; inside the
+ * root's host one copy of all parts, and all parts.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/pipeline.h"

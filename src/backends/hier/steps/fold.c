@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a reduction does inside hosts and between them. Most reductions are the same in both steps. The factors of a weighted
- * sum belong to the inputs, so its second step is a plain sum.
+ * What a reduction does inside hosts and between them. Most reductions are the same in both steps. The factors of a
+ * weighted sum belong to the inputs, so its second step is a plain sum.
  *
- * Averages of f64, f32 and bf16 are sums, and the result is divided once by the number of ranks: they overflow only where the
- * sum does, as in any engine. f16 and fp8 could overflow where the average does not. So they are averaged inside each host, in
- * f32, and then the averages of the hosts are averaged, weighted if the hosts differ in size. Averages of integers are exact:
- * sums of 64 bits, to which smaller types are widened (8 / size times the bytes).
+ * Averages of f64, f32 and bf16 are sums, and the result is divided once by the number of ranks: they overflow only
+ * where the sum does, as in any engine. f16 and fp8 could overflow where the average does not. So they are averaged
+ * inside each host, in f32, and then the averages of the hosts are averaged, weighted if the hosts differ in size.
+ * Averages of integers are exact: sums of 64 bits, to which smaller types are widened (8 / size times the bytes).
  *
- * Narrow floats are rounded once inside a host and once between hosts: twice instead of once, for half the bytes on the link.
+ * Narrow floats are rounded once inside a host and once between hosts: twice instead of once, for half the bytes on the
+ * link.
  */
 #include "backends/hier/steps/fold.h"
 

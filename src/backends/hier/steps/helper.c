@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The helper thread of a lane. It runs the steps between hosts while the lane's own thread runs those inside the host. It is
- * started when a lane first has a tensor of several chunks, and sleeps on a condition variable between jobs: a job takes a
- * network's time, so the wake-up does not count.
+ * The helper thread of a lane. It runs the steps between hosts while the lane's own thread runs those inside the host.
+ * It is started when a lane first has a tensor of several chunks, and sleeps on a condition variable between jobs: a
+ * job takes a network's time, so the wake-up does not count.
  */
 #include "backends/hier/steps/helper.h"
 

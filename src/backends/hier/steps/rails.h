@@ -5,7 +5,8 @@
 
 #include "backends/hier/steps/windows.h"
 
-/* The memory of a collective in windows: two buffers each, since two windows are in progress. `all` is used by one at a time. */
+/* The memory of a collective in windows: two buffers each, since two windows are in progress. `all` is used by one at a
+ * time. */
 struct tti_windows_plan {
     struct tti_windows windows;
     unsigned char *shared[2]; /* the parts of this host's ranks on the rail */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a vector is cut: into chunks that overlap in time, and each chunk into one slice for every rail. Slices are whole cache
- * lines of at least 4 KiB, about what a packet of the network is worth. So a short vector uses fewer rails.
+ * How a vector is cut: into chunks that overlap in time, and each chunk into one slice for every rail. Slices are whole
+ * cache lines of at least 4 KiB, about what a packet of the network is worth. So a short vector uses fewer rails.
  */
 #include "backends/hier/steps/slices.h"
 

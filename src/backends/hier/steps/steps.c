@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations on the engines of a group. All steps of a call share its deadline: they begin when the call began. A step that
- * fails fails the group (failure.c).
+ * Operations on the engines of a group. All steps of a call share its deadline: they begin when the call began. A step
+ * that fails fails the group (failure.c).
  */
 #include "backends/hier/steps/steps.h"
 

@@ -28,8 +28,8 @@ static inline tutti_parts tti_hier_row(const int64_t *counts, size_t total, size
     return (tutti_parts){.outer = 1, .pitch = total * unit, .unit = unit, .counts = counts};
 }
 
-/* Scratch memory of the lane, valid until the next request. NULL: there is none, and the group has failed, since the other
- * ranks stay in the call. */
+/* Scratch memory of the lane, valid until the next request. NULL: there is none, and the group has failed, since the
+ * other ranks stay in the call. */
 unsigned char *tti_hier_scratch(struct tti_hier_call *c, size_t bytes, tutti_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joined tensors on their way over the rails. A part may lie anywhere in the joined tensor and span several rows. Windows of
- * all parts are copied into scratch memory in rail order, so no step depends on which rank is on which host. Cost: one more
- * copy of all data on the ranks that have the joined tensor.
+ * Joined tensors on their way over the rails. A part may lie anywhere in the joined tensor and span several rows.
+ * Windows of all parts are copied into scratch memory in rail order, so no step depends on which rank is on which host.
+ * Cost: one more copy of all data on the ranks that have the joined tensor.
  */
 #include "backends/hier/steps/windows.h"
 
@@ -120,7 +120,7 @@ void tti_window_unpack(const struct tti_windows *w, size_t k, const unsigned cha
     copy_all(w, k, parts, joined, (unsigned char *)(uintptr_t)from, true);
 }
 
-/* ---- steps inside a host ------------------------------------------------------------------------------------------- */
+/* ---- steps inside a host ----------------------------------------------------------------------------------------- */
 
 /* An all_to_all inside the host. The caller has filled the lane's lists. */
 static tutti_status exchange(struct tti_hier_call *c, const struct tti_windows *w, const void *src, void *dst,
@@ -141,8 +141,8 @@ static tutti_status exchange(struct tti_hier_call *c, const struct tti_windows *
     return tti_hier_run_intra_host(c, &op, error);
 }
 
-/* Fills `own` with the own part at the local rank whose rail it uses, and `shared` with the parts that use the rail of this
- * rank. */
+/* Fills `own` with the own part at the local rank whose rail it uses, and `shared` with the parts that use the rail of
+ * this rank. */
 static void list_sharers(const struct tti_hier_call *c, const struct tti_windows *w, size_t k, int64_t *own,
                          int64_t *shared)
 {
@@ -191,7 +191,8 @@ tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_wind
     return TUTTI_OK;
 }
 
-/* Fills `own` with the window of the own rail at local rank `at`. On that rank, fills `all` with the windows of all rails. */
+/* Fills `own` with the window of the own rail at local rank `at`. On that rank, fills `all` with the windows of all
+ * rails. */
 static void list_rails(const struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t at, int64_t *own,
                        int64_t *all)
 {

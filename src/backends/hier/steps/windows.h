@@ -6,8 +6,8 @@
 #include "backends/hier/steps/steps.h"
 
 /*
- * Window k of a joined tensor holds the same range of every part. In scratch memory its elements are in rail order: rail by
- * rail, there host by host, there by local rank. A rank without a rail of its own uses rail local_rank % rails.
+ * Window k of a joined tensor holds the same range of every part. In scratch memory its elements are in rail order:
+ * rail by rail, there host by host, there by local rank. A rank without a rail of its own uses rail local_rank % rails.
  */
 struct tti_windows {
     const struct tti_hier *s;
@@ -34,14 +34,15 @@ void tti_window_pack(const struct tti_windows *w, size_t k, const void *joined, 
 void tti_window_unpack(const struct tti_windows *w, size_t k, const unsigned char *from, const tutti_parts *parts,
                        void *joined);
 
-/* Moves window k of the own part to `shared` on the rank of this host that is in its rail, or back. `shared` has the parts of
- * all ranks of this host on that rail. */
+/* Moves window k of the own part to `shared` on the rank of this host that is in its rail, or back. `shared` has the
+ * parts of all ranks of this host on that rail. */
 tutti_status tti_window_to_rail(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *part,
                                 void *shared, tutti_error *error);
 tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_windows *w, size_t k, const void *shared,
                                   void *part, tutti_error *error);
 
-/* Inside this host: gathers the windows of the rails in `all` on local rank `to`, or scatters them from local rank `from`. */
+/* Inside this host: gathers the windows of the rails in `all` on local rank `to`, or scatters them from local rank
+ * `from`. */
 tutti_status tti_window_gather_local(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t to,
                                      const void *rail, void *all, tutti_error *error);
 tutti_status tti_window_scatter_local(struct tti_hier_call *c, const struct tti_windows *w, size_t k, int32_t from,

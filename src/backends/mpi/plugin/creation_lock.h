@@ -5,8 +5,8 @@
 
 #include <tutti/backend.h>
 
-/* Waits until every member's process creates communicators for this group and for no other. OK: tti_mpi_creation_unlock is
- * due. `world_ranks`: the members' ranks in MPI_COMM_WORLD. */
+/* Waits until every member's process creates communicators for this group and for no other. OK: tti_mpi_creation_unlock
+ * is due. `world_ranks`: the members' ranks in MPI_COMM_WORLD. */
 tutti_status tti_mpi_creation_lock(const tutti_open_info *info, const int32_t *world_ranks, tutti_error *error);
 void tti_mpi_creation_unlock(void);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a group fails. Apart from ULFM's revoke, MPI has no function for it. So the rank that fails sends the cause to every
- * other rank in a failure notice, and waiting ranks poll for notices every millisecond. The communicators of a failed group
- * are never freed, since operations of MPI may still be in progress on them.
+ * How a group fails. Apart from ULFM's revoke, MPI has no function for it. So the rank that fails sends the cause to
+ * every other rank in a failure notice, and waiting ranks poll for notices every millisecond. The communicators of a
+ * failed group are never freed, since operations of MPI may still be in progress on them.
  *
  * Cost: n - 1 messages of 512 bytes from each rank that notices a failure by itself.
  */
@@ -16,8 +16,8 @@
 #include "backends/mpi/plugin/open_groups.h"
 #include "base/error.h"
 
-/* MPI may still use the memory of a failed group, so it is never freed. This list keeps it reachable for leak checkers and
- * for finalize.c. */
+/* MPI may still use the memory of a failed group, so it is never freed. This list keeps it reachable for leak checkers
+ * and for finalize.c. */
 static struct tti_mpi_group *_Atomic failed_groups;
 
 const struct tti_mpi_group *tti_mpi_failed_groups(void)

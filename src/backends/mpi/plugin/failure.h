@@ -21,8 +21,8 @@ tutti_status tti_mpi_check(struct tti_mpi_group *g, bool poll, tutti_error *erro
 
 static inline bool tti_mpi_has_failed(const struct tti_mpi_group *g)
 {
-    /* seq_cst: after the store of `inside`, see finalize.c. As an acquire it pairs with the store in failure.c, so the cause
-     * is complete. */
+    /* seq_cst: after the store of `inside`, see finalize.c. As an acquire it pairs with the store in failure.c, so the
+     * cause is complete. */
     return atomic_load_explicit(&g->failed, memory_order_seq_cst) != TUTTI_OK;
 }
 

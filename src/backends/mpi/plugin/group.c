@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Opening and closing a group. Its communicators are created from a base communicator that contains all members: the
- * application's, the parent's, or MPI_COMM_WORLD. Each rank publishes its rank in the base through the rendezvous. So Tutti's
- * ranks need not be MPI's, and only members take part (MPI_Comm_create_group).
+ * application's, the parent's, or MPI_COMM_WORLD. Each rank publishes its rank in the base through the rendezvous. So
+ * Tutti's ranks need not be MPI's, and only members take part (MPI_Comm_create_group).
  *
  * Cost: one record of each rank, one MPI_Comm_create_group, and one MPI_Comm_dup for each lane.
  */
@@ -41,7 +41,8 @@ struct rank_info {
 
 static int32_t wants_blocking(const tutti_open_info *info)
 {
-    /* Below MULTIPLE a blocking call would keep the lock, and another thread could not make the call that other ranks need. */
+    /* Below MULTIPLE a blocking call would keep the lock, and another thread could not make the call that other ranks
+     * need. */
     return tti_mpi_library.level == MPI_THREAD_MULTIPLE &&
            strcmp(tti_mpi_setting(info, "mpi.blocking", "auto"), "always") == 0;
 }
@@ -126,8 +127,8 @@ static int *list_ranks(const struct rank_info *all, int size, bool world, tutti_
 }
 
 /* Threads that create groups of the same ranks at the same time need different tags. Open MPI sends the messages of
- * MPI_Comm_create_group itself with this tag, as if the caller had sent them (ompi_comm_allreduce_group_nb). A receive of
- * Tutti's on the same communicator would match them, so the upper half of the tags is reserved for creation. */
+ * MPI_Comm_create_group itself with this tag, as if the caller had sent them (ompi_comm_allreduce_group_nb). A receive
+ * of Tutti's on the same communicator would match them, so the upper half of the tags is reserved for creation. */
 static int creation_tag(const struct rank_info *first)
 {
     const uint32_t half = (uint32_t)tti_mpi_library.tag_max / 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The open groups of this process, and the entry to MPI. A thread announces itself (`creating`, `users` of a group, `inside`
- * of a lane) and then reads `stopping` or the group's `failed`. The end of the process writes those first and then reads
- * the announcements. All are seq_cst, so one of the two sees the other (Dekker; Dijkstra, 1965).
+ * The open groups of this process, and the entry to MPI. A thread announces itself (`creating`, `users` of a group,
+ * `inside` of a lane) and then reads `stopping` or the group's `failed`. The end of the process writes those first and
+ * then reads the announcements. All are seq_cst, so one of the two sees the other (Dekker; Dijkstra, 1965).
  */
 #include "backends/mpi/plugin/open_groups.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The open groups of this process, and which of its threads are inside MPI. The end of the process needs both: it closes
- * the entry (`stopping`), fails the groups, and waits until no thread is inside.
+ * The open groups of this process, and which of its threads are inside MPI. The end of the process needs both: it
+ * closes the entry (`stopping`), fails the groups, and waits until no thread is inside.
  */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_OPEN_GROUPS_H
 #define TTI_BACKENDS_MPI_PLUGIN_OPEN_GROUPS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for MPI. MPI makes progress only inside its calls and offers no event to sleep on, so a wait is a loop of tests.
- * The first tests follow one another at once. Later ones yield the CPU in between. A wait in the background, beside the
- * application, also sleeps for 50 us after about a millisecond.
+ * Waiting for MPI. MPI makes progress only inside its calls and offers no event to sleep on, so a wait is a loop of
+ * tests. The first tests follow one another at once. Later ones yield the CPU in between. A wait in the background,
+ * beside the application, also sleeps for 50 us after about a millisecond.
  */
 #include "backends/mpi/plugin/poll_loop.h"
 

@@ -19,8 +19,8 @@ struct tti_mpi_poll_loop {
 
 void tti_mpi_poll_loop_init(struct tti_mpi_poll_loop *loop, struct tti_mpi_group *g, int64_t begun_ns,
                             int64_t timeout_ms, bool background);
-/* After a poll that found nothing. OK: poll again. TIMEOUT: the deadline has passed, and the caller writes the sentence. Any
- * other status: the group has failed, and the error is complete. */
+/* After a poll that found nothing. OK: poll again. TIMEOUT: the deadline has passed, and the caller writes the
+ * sentence. Any other status: the group has failed, and the error is complete. */
 tutti_status tti_mpi_poll_step(struct tti_mpi_poll_loop *loop, tutti_error *error);
 int64_t tti_mpi_elapsed_ms(const struct tti_mpi_poll_loop *loop);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.profiling: calls, bytes and time of each operation of a group. The time runs from the call to its end, so it includes
- * Tutti's own work and the wait for other ranks. These are Tutti's counters: MPI's profiling interface is reserved for
- * tools, and sees neither operations nor groups.
+ * mpi.profiling: calls, bytes and time of each operation of a group. The time runs from the call to its end, so it
+ * includes Tutti's own work and the wait for other ranks. These are Tutti's counters: MPI's profiling interface is
+ * reserved for tools, and sees neither operations nor groups.
  */
 #include "backends/mpi/plugin/profile.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a group over MPI, and the tags and sizes that its files share. The plug-in is compiled once for each binary
- * interface of MPI. A group is one communicator for messages and failure notices, one communicator for each lane, and the
- * messages in progress.
+ * The state of a group over MPI, and the tags and sizes that its files share. The plug-in is compiled once for each
+ * binary interface of MPI. A group is one communicator for messages and failure notices, one communicator for each
+ * lane, and the messages in progress.
  */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_TYPES_H
 #define TTI_BACKENDS_MPI_PLUGIN_TYPES_H
@@ -19,8 +19,8 @@
 /* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
 #define TTI_MPI_MAX_COUNT ((size_t)1 << 30)
 
-/* Tags. The first three are used on the communicator for messages; TTI_MPI_TAG_DATA begins a range for large data. The last
- * two are used on the communicators of lanes. */
+/* Tags. The first three are used on the communicator for messages; TTI_MPI_TAG_DATA begins a range for large data. The
+ * last two are used on the communicators of lanes. */
 enum {
     TTI_MPI_TAG_ENVELOPE = 0,
     TTI_MPI_TAG_FAILURE = 1,

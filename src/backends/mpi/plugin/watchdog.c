@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The watchdog of groups with blocking calls (mpi.blocking=always). Such a call can check neither its deadline nor failure
- * notices. One thread of the process does both for all groups, once a tick. A group that has failed on another rank then
- * fails here at its next call. A call that may never end is reported on stderr: at once if the group has failed, else
- * each time that another deadline has passed. The watchdog ends no call: if one rank gave up, the others would stay in a
- * call that never ends.
+ * The watchdog of groups with blocking calls (mpi.blocking=always). Such a call can check neither its deadline nor
+ * failure notices. One thread of the process does both for all groups, once a tick. A group that has failed on another
+ * rank then fails here at its next call. A call that may never end is reported on stderr: at once if the group has
+ * failed, else each time that another deadline has passed. The watchdog ends no call: if one rank gave up, the others
+ * would stay in a call that never ends.
  */
 #include "backends/mpi/plugin/watchdog.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Long sequences by chance with several operations under way at once: any collective, barriers and messages, on all lanes,
- * asynchronous and synchronous. All ranks start the same operations in the same order. Each rank alone decides which
- * operation it waits for, how and when, and which it cancels. Afterwards they compare: an operation was cancelled on every
- * rank or on none. It was cancelled if and only if a cancel had succeeded, and every rank names the lowest rank of these.
+ * Long sequences by chance with several operations under way at once: any collective, barriers and messages, on all
+ * lanes, asynchronous and synchronous. All ranks start the same operations in the same order. Each rank alone decides
+ * which operation it waits for, how and when, and which it cancels. Afterwards they compare: an operation was cancelled
+ * on every rank or on none. It was cancelled if and only if a cancel had succeeded, and every rank names the lowest
+ * rank of these.
  */
 #include <stdlib.h>
 

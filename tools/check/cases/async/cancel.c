@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cancelling, where the group promises it; elsewhere cancels and tokens must be refused. Operations are known to wait in the
- * queue because the lane is blocked (block_lane.c), so every outcome is known beforehand. The rank that blocks the lane
- * cancels nothing. Cancels that race with the operation are in the soak.
+ * Cancelling, where the group promises it; elsewhere cancels and tokens must be refused. Operations are known to wait
+ * in the queue because the lane is blocked (block_lane.c), so every outcome is known beforehand. The rank that blocks
+ * the lane cancels nothing. Cancels that race with the operation are in the soak.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -207,7 +207,8 @@ static void refused_with_token(struct tti_check *c, const struct tti_check_form 
     tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
 }
 
-/* An operation that needs the flag and lacks it: a cancel and a token are refused, and it ends as if there had been none. */
+/* An operation that needs the flag and lacks it: a cancel and a token are refused, and it ends as if there had been
+ * none. */
 static void unflagged(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p,
                       uint32_t flags)
 {

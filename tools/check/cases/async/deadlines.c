@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deadlines: they are each rank's own. A call to which one rank gives a deadline, or all but one, is the same call: every
- * rank gets its result. And a deadline ends the call, whatever the group's own is.
+ * deadlines: they are each rank's own. A call to which one rank gives a deadline, or all but one, is the same call:
+ * every rank gets its result. And a deadline ends the call, whatever the group's own is.
  *
  * In groups with the default deadline and with others, since an engine may treat them differently.
  */

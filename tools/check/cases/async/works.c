@@ -22,7 +22,8 @@ static void enqueue(struct tti_check *c, tutti_queue *queue, struct tti_check_jo
     }
 }
 
-/* A queue is destroyed that holds an operation under way and one that waits for its turn: on every rank both end well. */
+/* A queue is destroyed that holds an operation under way and one that waits for its turn: on every rank both end
+ * well. */
 static void queue_destroy(struct tti_check *c, int64_t count)
 {
     const int holder = c->size - 1;

@@ -43,8 +43,8 @@ static void verify(struct tti_check_job *job, bool ok)
 
 const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, verify};
 
-/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and wants all of them to
- * be one. */
+/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and wants all of them
+ * to be one. */
 static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 {
     enum { RUNS = 4 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An operation stands between the work before it and behind it on a stream of the application's. What must not happen
- * too early is made late: a stream waits for a word that is written only after the call has begun, or a rank comes late.
+ * too early is made late: a stream waits for a word that is written only after the call has begun, or a rank comes
+ * late.
  */
 #include <stdatomic.h>
 
@@ -59,7 +60,8 @@ static tutti_status hold_stream(struct late_work *w, struct tti_check *c)
     return status;
 }
 
-/* Lets the stream go, when the call below has begun or, if that waits for the stream before it returns, a while later. */
+/* Lets the stream go, when the call below has begun or, if that waits for the stream before it returns, a while
+ * later. */
 static void *let_go(void *user)
 {
     struct late_work *w = user;

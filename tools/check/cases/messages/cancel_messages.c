@@ -151,8 +151,8 @@ static void batch_unmatched(struct tti_check *c, int64_t count)
     }
 }
 
-/* Whether a send can still be withdrawn is a race; but if it was, the next message is the first that comes, and if it was
- * not, it comes and is complete. The sender sends the receiver which of the two to expect. */
+/* Whether a send can still be withdrawn is a race; but if it was, the next message is the first that comes, and if it
+ * was not, it comes and is complete. The sender sends the receiver which of the two to expect. */
 static void send(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor out;

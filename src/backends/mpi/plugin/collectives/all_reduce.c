@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A large all_reduce: reduce_scatter, then all_gather, each in one step. This is the direct form of Rabenseifner's algorithm
- * ("Optimization of collective reduction operations", 2004). Every rank sends each peer the peer's part, folds the parts that
- * it receives in rank order with Tutti's kernels, and sends the result to all. So each element is computed on one rank, all
- * ranks have the same bits, and each step can be left at the deadline.
+ * A large all_reduce: reduce_scatter, then all_gather, each in one step. This is the direct form of Rabenseifner's
+ * algorithm ("Optimization of collective reduction operations", 2004). Every rank sends each peer the peer's part,
+ * folds the parts that it receives in rank order with Tutti's kernels, and sends the result to all. So each element is
+ * computed on one rank, all ranks have the same bits, and each step can be left at the deadline.
  *
- * Cost: 2 (n - 1) messages and 2 (n - 1) / n of the tensor for each rank, which is the least. Scratch memory for one window;
- * longer tensors go through it in chunks.
+ * Cost: 2 (n - 1) messages and 2 (n - 1) / n of the tensor for each rank, which is the least. Scratch memory for one
+ * window; longer tensors go through it in chunks.
  */
 #include "backends/mpi/plugin/collectives/all_reduce.h"
 
@@ -35,7 +35,8 @@ static size_t part_bytes(const struct tti_mpi_group *g, const struct chunk *p, i
     return part_begin(g, p, rank + 1) - part_begin(g, p, rank);
 }
 
-/* Receives from and sends to every other rank, the next higher rank first, so that not all ranks send to the same one. */
+/* Receives from and sends to every other rank, the next higher rank first, so that not all ranks send to the same
+ * one. */
 static tutti_status exchange(struct tti_mpi_call *c, char *const *to, const size_t *in, const char *const *from,
                              const size_t *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for the requests of one collective. MPI's blocking calls have ended when they return; non-blocking ones are tested
- * in a poll loop until the deadline. A wait that fails fails the group, since the other ranks stay in the call.
+ * Waiting for the requests of one collective. MPI's blocking calls have ended when they return; non-blocking ones are
+ * tested in a poll loop until the deadline. A wait that fails fails the group, since the other ranks stay in the call.
  */
 #include "backends/mpi/plugin/collectives/call.h"
 

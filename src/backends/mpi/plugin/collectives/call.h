@@ -16,12 +16,13 @@ struct tti_mpi_call {
     struct tti_mpi_poll_loop poll_loop;
 };
 
-/* The words of tutti_op.prepared: the descriptor (two words), and the arguments of an all_reduce that was one blocking call of
- * MPI. The first word is never 0 then, since no interface of MPI has a datatype that is 0. */
+/* The words of tutti_op.prepared: the descriptor (two words), and the arguments of an all_reduce that was one blocking
+ * call of MPI. The first word is never 0 then, since no interface of MPI has a datatype that is 0. */
 enum { TTI_MPI_PREPARED_TYPE, TTI_MPI_PREPARED_OP, TTI_MPI_PREPARED_DESCRIPTOR };
 static_assert(sizeof(MPI_Datatype) <= sizeof(uint64_t) && sizeof(MPI_Op) <= sizeof(uint64_t), "handles of MPI fit");
 
-/* tti_mpi_enter and tti_mpi_leave for a call. A blocking call takes no lock: the library allows calls from several threads. */
+/* tti_mpi_enter and tti_mpi_leave for a call. A blocking call takes no lock: the library allows calls from several
+ * threads. */
 static inline void tti_mpi_enter_call(const struct tti_mpi_call *c)
 {
     if (!c->blocking) {
@@ -42,10 +43,11 @@ void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes);
 tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *request, const char *what);
 /* The same for all of the lane's requests. */
 tutti_status tti_mpi_complete_all(struct tti_mpi_call *c, int code, const char *what);
-/* Waits for all of the lane's requests. OK with *code, MPI's; TIMEOUT without the sentence; else the group has failed. */
+/* Waits for all of the lane's requests. OK with *code, MPI's; TIMEOUT without the sentence; else the group has
+ * failed. */
 tutti_status tti_mpi_await(struct tti_mpi_call *c, int *code);
-/* Gives up the lane's requests: receives are cancelled, sends are left to MPI. The records that they read stay unchanged,
- * since the group has failed. */
+/* Gives up the lane's requests: receives are cancelled, sends are left to MPI. The records that they read stay
+ * unchanged, since the group has failed. */
 void tti_mpi_withdraw_requests(struct tti_mpi_call *c);
 
 #endif

@@ -6,8 +6,8 @@
  *      since MPI holds no tensor yet. Small calls end here.
  *   2. A large all_reduce runs in steps that can be left (all_reduce.c). All else is one non-blocking function of MPI.
  *
- * The deadline is each rank's own: no other rank depends on it. With mpi.blocking=always on all ranks MPI's blocking functions
- * run instead, without the entry barrier and without deadlines.
+ * The deadline is each rank's own: no other rank depends on it. With mpi.blocking=always on all ranks MPI's blocking
+ * functions run instead, without the entry barrier and without deadlines.
  */
 #include "backends/mpi/plugin/collectives/collectives.h"
 
@@ -131,7 +131,8 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     return status;
 }
 
-/* MPI's call in run_prepared has failed. A function of its own, so that a call that succeeds needs no stack frame for it. */
+/* MPI's call in run_prepared has failed. A function of its own, so that a call that succeeds needs no stack frame for
+ * it. */
 __attribute__((noinline)) static tutti_status failed_prepared(struct tti_mpi_group *g, tutti_op *op, tutti_error *error,
                                                               int code)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that move bytes and reduce nothing. Where the parts of a joined tensor lie as MPI's plain functions expect
- * them, those are used. All else (parts that span rows, any displacements, more than MPI's int counts) is one
+ * The collectives that move bytes and reduce nothing. Where the parts of a joined tensor lie as MPI's plain functions
+ * expect them, those are used. All else (parts that span rows, any displacements, more than MPI's int counts) is one
  * MPI_Alltoallw, in which a derived datatype describes each part. Nothing is packed.
  *
  * Cost: that of MPI's function for n bytes (broadcast) or n parts (the others).
@@ -230,8 +230,8 @@ static tutti_status all_gather(struct tti_mpi_call *c)
     return tti_mpi_complete(c, code, &request, "MPI_Allgather");
 }
 
-/* The same with parts of different length, anywhere in the output. Their places may differ between ranks, so they must not
- * decide which function of MPI is called. */
+/* The same with parts of different length, anywhere in the output. Their places may differ between ranks, so they must
+ * not decide which function of MPI is called. */
 static tutti_status all_gather_v(struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;

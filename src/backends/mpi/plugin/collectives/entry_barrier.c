@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entry barrier of every collective: every rank sends every other rank a call record, and goes on when it has the records
- * of all. So a rank knows which ranks are missing, and compares the calls before anything is written. At its deadline it
- * can give up: it cancels the receives, and MPI holds no tensor.
+ * The entry barrier of every collective: every rank sends every other rank a call record, and goes on when it has the
+ * records of all. So a rank knows which ranks are missing, and compares the calls before anything is written. At its
+ * deadline it can give up: it cancels the receives, and MPI holds no tensor.
  *
  * Small data travel with the records. A small all_reduce, reduce or broadcast then ends here, in one step (the one-shot
  * algorithm); recursive doubling takes log2(n).

@@ -5,8 +5,8 @@
 
 #include "backends/mpi/plugin/collectives/call.h"
 
-/* Waits until all ranks have entered this call, and compares what they call. MISMATCH leaves the group usable. *done: OK
- * also means that the collective has ended. */
+/* Waits until all ranks have entered this call, and compares what they call. MISMATCH leaves the group usable. *done:
+ * OK also means that the collective has ended. */
 tutti_status tti_mpi_entry_barrier(struct tti_mpi_call *c, bool *done);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reductions by MPI's functions. Where MPI reduces as Tutti does, they run on the tensors themselves. A factor, and the
- * division of an average of floats, are applied on the way into the output or into scratch memory: before the sum, so that it
- * does not overflow. Averages of integers are sums of 64 bits in scratch memory, a window at a time. So are averages and
- * weighted sums of narrow floats, in f32.
+ * division of an average of floats, are applied on the way into the output or into scratch memory: before the sum, so
+ * that it does not overflow. Averages of integers are sums of 64 bits in scratch memory, a window at a time. So are
+ * averages and weighted sums of narrow floats, in f32.
  *
  * Cost: that of MPI's function, and one pass over the data where they are scaled or widened.
  */
@@ -176,7 +176,7 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
     return direct(c, &fold);
 }
 
-/* ---- reduce_scatter ------------------------------------------------------------------------------------------------ */
+/* ---- reduce_scatter ---------------------------------------------------------------------------------------------- */
 
 static size_t part_elements(const struct tti_mpi_call *c, int rank)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Converts the inputs of reductions to a wider type for MPI's sums, and the sums back: integers in 64 bits, narrow floats in
- * f32. Scalar loops, one pass each way.
+ * Converts the inputs of reductions to a wider type for MPI's sums, and the sums back: integers in 64 bits, narrow
+ * floats in f32. Scalar loops, one pass each way.
  */
 #include "backends/mpi/plugin/collectives/widen.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datatype and the operation of MPI for each reduction. MPI's own are taken where they agree with Tutti's. Where MPI has
- * none (narrow floats) or defines them differently (minimum and maximum of NaN and of zeros, bool, logical operations),
- * an MPI_Op runs Tutti's kernels. Its datatype identifies the elements.
+ * The datatype and the operation of MPI for each reduction. MPI's own are taken where they agree with Tutti's. Where
+ * MPI has none (narrow floats) or defines them differently (minimum and maximum of NaN and of zeros, bool, logical
+ * operations), an MPI_Op runs Tutti's kernels. Its datatype identifies the elements.
  */
 #include "backends/mpi/plugin/library/datatypes.h"
 
@@ -74,7 +74,8 @@ static void fold_lor(void *in, void *inout, int *count, MPI_Datatype *type)
     fold(TUTTI_LOR, in, inout, count, type);
 }
 
-/* MPI_Finalize calls this, also when the application finalises MPI. Some libraries complain about types that are left. */
+/* MPI_Finalize calls this, also when the application finalises MPI. Some libraries complain about types that are
+ * left. */
 static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm;
@@ -126,7 +127,8 @@ static bool is_integer(tutti_dtype dtype)
     return dtype >= TUTTI_I8 && dtype <= TUTTI_U64;
 }
 
-/* The types for which every MPI computes sums and products as Tutti does. In Open MPI 4.1 sums of 8 and 16 bits saturate. */
+/* The types for which every MPI computes sums and products as Tutti does. In Open MPI 4.1 sums of 8 and 16 bits
+ * saturate. */
 static MPI_Datatype native_type(tutti_dtype dtype)
 {
     switch (dtype) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which device memory is handed to MPI. A CUDA- or ROCm-aware library takes it in its own functions. The plug-in cannot touch
- * it: it applies no factor, no reduction of Tutti's, and packs no part (see tti_mpi_supports). For all other operations the
- * core copies to host memory first. It always does so for messages, whose bytes the plug-in reads.
+ * Which device memory is handed to MPI. A CUDA- or ROCm-aware library takes it in its own functions. The plug-in cannot
+ * touch it: it applies no factor, no reduction of Tutti's, and packs no part (see tti_mpi_supports). For all other
+ * operations the core copies to host memory first. It always does so for messages, whose bytes the plug-in reads.
  */
 #include "backends/mpi/plugin/library/devices.h"
 
@@ -17,8 +17,8 @@
 /* MPICH's MPIX_GPU_SUPPORT_CUDA and MPIX_GPU_SUPPORT_HIP */
 enum { SUPPORT_CUDA = 0, SUPPORT_HIP = 2 };
 
-/* Whether the library takes that kind of device memory. After the start only: before it, some libraries end the process.
- * The functions are looked up by name, since not every library with this binary interface has them. */
+/* Whether the library takes that kind of device memory. After the start only: before it, some libraries end the
+ * process. The functions are looked up by name, since not every library with this binary interface has them. */
 static bool query_library(int kind)
 {
     int (*query)(int kind, int *yes);

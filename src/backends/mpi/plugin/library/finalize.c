@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of the process, which may come at any moment. MPI_Finalize must not run beside other calls of MPI, so threads of
- * this process leave MPI first:
+ * The end of the process, which may come at any moment. MPI_Finalize must not run beside other calls of MPI, so threads
+ * of this process leave MPI first:
  *
  *   1. No operation enters MPI any more: `stopping` is set.
  *   2. Every open group fails on this rank, so pending operations end with REVOKED.
@@ -10,10 +10,10 @@
  *   4. This rank sends a last, short call record on each lane and a last envelope. A rank that still needs this one receives
  *      them instead of what it waits for, and gets PEER_LEFT.
  *
- * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some ranks may
- * never come. So MPI_Finalize gets the deadline of the group's calls; then the process ends with status 1, which makes the
- * launcher end the other ranks. Status 0 without MPI_Finalize would not do: Hydra (MPICH) then ends the other ranks without
- * a message and reports success.
+ * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some
+ * ranks may never come. So MPI_Finalize gets the deadline of the group's calls; then the process ends with status 1,
+ * which makes the launcher end the other ranks. Status 0 without MPI_Finalize would not do: Hydra (MPICH) then ends the
+ * other ranks without a message and reports success.
  */
 #include "backends/mpi/plugin/library/finalize.h"
 
@@ -37,14 +37,14 @@
 #define EXIT_BARRIER_MS 60000 /* for all ranks to come to the end; then MPI_Finalize waits for them */
 #define POLL_NS         100000
 
-/* ---- stopping ----------------------------------------------------------------------------------------------------- */
+/* ---- stopping ---------------------------------------------------------------------------------------------------- */
 
 /* The collective that a thread of this process is in, or 0. */
 static tutti_operation collective_inside(const struct tti_mpi_group *g)
 {
     for (int i = 0; i < g->lanes; i++) {
-        /* seq_cst: pairs with the store in collectives.c. Either that thread sees that the group has failed, or this thread
-         * sees that one */
+        /* seq_cst: pairs with the store in collectives.c. Either that thread sees that the group has failed, or this
+         * thread sees that one */
         const tutti_operation inside = atomic_load_explicit(&g->lane[i].inside, memory_order_seq_cst);
         if (inside != 0) {
             return inside;
@@ -118,7 +118,7 @@ const char *tti_mpi_quiesce(bool fails)
     return NULL;
 }
 
-/* ---- MPI_Finalize ------------------------------------------------------------------------------------------------- */
+/* ---- MPI_Finalize ------------------------------------------------------------------------------------------------ */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended;
@@ -168,7 +168,8 @@ static bool start_watchdog(void)
     return pthread_create(&thread, NULL, watchdog, NULL) == 0 && pthread_detach(thread) == 0;
 }
 
-/* The process cannot end MPI. No exit handler may run: a thread may be in MPI, and the handlers would free its memory. */
+/* The process cannot end MPI. No exit handler may run: a thread may be in MPI, and the handlers would free its
+ * memory. */
 static _Noreturn void give_up(const char *doing)
 {
     const struct tti_mpi_group *g = failed_group(tti_mpi_failed_groups());
@@ -184,8 +185,8 @@ static _Noreturn void give_up(const char *doing)
     _exit(1);
 }
 
-/* MPI_Finalize of some libraries (MPICH over UCX) waits until this rank's sends are received, while other ranks wait there for
- * the launcher and receive nothing. So each rank polls MPI until all of them are here. */
+/* MPI_Finalize of some libraries (MPICH over UCX) waits until this rank's sends are received, while other ranks wait
+ * there for the launcher and receive nothing. So each rank polls MPI until all of them are here. */
 static void exit_barrier(void)
 {
     const struct timespec pause = {.tv_nsec = POLL_NS};

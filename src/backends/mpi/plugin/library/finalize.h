@@ -8,8 +8,9 @@
 /* For on_exit. */
 void tti_mpi_finalize(int exit_status, void *unused);
 
-/* Brings all threads out of MPI and lets none in again: groups fail, and pending operations end. Returns NULL, or the name of
- * the place where a thread still is. `fails`: the process ends with an error, and waits for a second at most. */
+/* Brings all threads out of MPI and lets none in again: groups fail, and pending operations end. Returns NULL, or the
+ * name of the place where a thread still is. `fails`: the process ends with an error, and waits for a second at
+ * most. */
 const char *tti_mpi_quiesce(bool fails);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this process knows of its MPI library, and the lock around calls of it. Every function of MPI that is called after
- * the start stands between tti_mpi_enter and tti_mpi_leave. They take a lock where the library does not allow calls from
- * several threads at once, and do nothing where it does.
+ * What this process knows of its MPI library, and the lock around calls of it. Every function of MPI that is called
+ * after the start stands between tti_mpi_enter and tti_mpi_leave. They take a lock where the library does not allow
+ * calls from several threads at once, and do nothing where it does.
  */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_LIBRARY_LIBRARY_H
 #define TTI_BACKENDS_MPI_PLUGIN_LIBRARY_LIBRARY_H

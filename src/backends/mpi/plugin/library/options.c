@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the settings mean to MPI. An MPI library reads most of them when it starts, from environment variables with names
- * of its own. So the variables are set before the start only. A setting overrides a variable that is set already, as
- * everywhere in Tutti.
+ * What the settings mean to MPI. An MPI library reads most of them when it starts, from environment variables with
+ * names of its own. So the variables are set before the start only. A setting overrides a variable that is set already,
+ * as everywhere in Tutti.
  */
 #include "backends/mpi/plugin/library/options.h"
 

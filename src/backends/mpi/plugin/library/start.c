@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting MPI, or finding it started by the application. A process can start MPI once only, so MPI ends with the process and
- * not with the last group (finalize.c). MPI that the application has started is the application's to end.
+ * Starting MPI, or finding it started by the application. A process can start MPI once only, so MPI ends with the
+ * process and not with the last group (finalize.c). MPI that the application has started is the application's to end.
  */
 #include "backends/mpi/plugin/library/start.h"
 

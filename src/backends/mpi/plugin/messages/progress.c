@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Matching and progress of messages (types.h describes the protocol). All lists are under the lock of the group's messages.
- * A thread that waits for one message makes progress for all of them. Envelopes are matched in the order of arrival, receives
- * in the order of posting. Invariant: no posted receive matches an unexpected envelope, so a match is found once.
+ * Matching and progress of messages (types.h describes the protocol). All lists are under the lock of the group's
+ * messages. A thread that waits for one message makes progress for all of them. Envelopes are matched in the order of
+ * arrival, receives in the order of posting. Invariant: no posted receive matches an unexpected envelope, so a match is
+ * found once.
  *
  * Cost: a linear search of one list for each envelope and each receive.
  */
@@ -171,8 +172,8 @@ static size_t shape_bytes(const struct tti_mpi_envelope_head *head)
     return (size_t)head->ndim * sizeof(int64_t);
 }
 
-/* Matches a receive with an envelope; both are in no list. False: the message does not fit, and the receive has ended with
- * the error. */
+/* Matches a receive with an envelope; both are in no list. False: the message does not fit, and the receive has ended
+ * with the error. */
 static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tti_mpi_envelope *envelope)
 {
     struct tti_mpi_messages *m = &g->messages;

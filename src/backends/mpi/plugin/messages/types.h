@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The messages of a group. MPI carries bytes; matching is done here, because Tutti's messages carry a dtype and a shape,
- * a receive that does not fit must leave its message, and tags may be larger than MPI's.
+ * The messages of a group. MPI carries bytes; matching is done here, because Tutti's messages carry a dtype and a
+ * shape, a receive that does not fit must leave its message, and tags may be larger than MPI's.
  *
  * A message is an envelope: one MPI message with a fixed head, the shape, and the data if they are small (the eager
- * protocol). Larger data follow in a second MPI message, whose tag the envelope names, from the sender's tensor straight
- * into the receiver's (rendezvous). MPI keeps the envelopes of a pair of ranks in the order of sending, as they have one tag.
+ * protocol). Larger data follow in a second MPI message, whose tag the envelope names, from the sender's tensor
+ * straight into the receiver's (rendezvous). MPI keeps the envelopes of a pair of ranks in the order of sending, as
+ * they have one tag.
  */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_MESSAGES_TYPES_H
 #define TTI_BACKENDS_MPI_PLUGIN_MESSAGES_TYPES_H
