@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=300 */
 /*
- * What is no death: children that end in any way, programs that a rank starts, and the end of its main thread. The others wait
- * meanwhile for long enough to look at the rank.
+ * Events that must not count as a death: children that end in any way, programs that a rank starts, the end of its main
+ * thread. Meanwhile the other ranks wait so long that they check the rank's process.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static void meet(const char *when)
     }
 }
 
-/* Large enough to be read out of one another's private memory by the kernel. */
+/* So large that the kernel copies it between the private memory of two ranks. */
 static void gather(const char *when)
 {
     static const char *algorithm;
@@ -45,7 +45,7 @@ static void gather(const char *when)
     if (tutti_all_gather(group, &in, &out, 0, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e)) != TUTTI_OK) {
         fault(own, "%s: %s", when, e.message);
     }
-    if (!algorithm) { /* where the kernel may not read, it is another one */
+    if (!algorithm) { /* if the kernel may not read the memory, the algorithm is another one */
         algorithm = tutti_group_algorithm(group, 0);
     } else if (strcmp(tutti_group_algorithm(group, 0), algorithm) != 0) {
         fault(own, "%s: all_gather is %s, and was %s", when, tutti_group_algorithm(group, 0), algorithm);
@@ -63,7 +63,7 @@ static void child(void (*end)(void))
     if (pid == 0) {
         end();
     }
-    pause_us(LONG_US); /* it is a zombie for so long */
+    pause_us(LONG_US); /* how long it stays a zombie */
     waitpid(pid, NULL, 0);
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=4 args=40,1 timeout=300 trees=release,debug,address,undefined */
 /*
- * chaos RANKS [ROUNDS [SEED [MEGABYTES [kills]]]]: rounds with random points, places, fates, operations and times, in groups
- * of 2 to RANKS; the victim has so much memory more. With `kills`, groups of RANKS in which one is killed in or between calls,
- * and now and then one is stopped. Counts what went wrong, and tells how long the others took to notice: from the moment
- * before the end until they had returned, of those that were in a call by then. That is a figure, no promise: it contains
- * the scheduler's turns, and what a hypervisor takes away. How late a process wakes at the same moment that does nothing but
- * sleep and look on tells how much of it is the machine's. `make chaos N=...` runs it.
+ * chaos RANKS [ROUNDS [SEED [MEGABYTES [kills]]]]: rounds with random points, places, fates, operations and times, in
+ * groups of 2 to RANKS; the victim touches MEGABYTES of memory first. With `kills`, groups of RANKS in which one is
+ * killed in or between calls, and now and then one is stopped. Prints what went wrong, and how long the other ranks
+ * took to notice: from just before the end until they had returned, for the ranks that were in a call. That time is a
+ * measurement, no promise: it contains delays of the scheduler and of a hypervisor. An onlooker process only sleeps;
+ * how late it wakes shows the machine's share. `make chaos N=...` runs it.
  *
  * Rounds in which ranks wait for a deadline come last, several at a time: they would take longer than all the others, and are
  * idle nearly all of it.
@@ -41,7 +41,7 @@ struct tally {
     _Atomic int places[PLACE_COUNT]; /* at which something has happened */
     struct times returns;
     struct times late;  /* from the deadline on, where one was stopped */
-    struct times looks; /* by which the onlooker woke too late, after a kill */
+    struct times looks; /* how late the onlooker woke after a kill */
 };
 
 struct plan {
@@ -272,7 +272,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Percentiles by nearest rank: of few times the highest ones are the maximum, and none is told as less than it was. */
+/* Percentiles by nearest rank: with few times the highest percentiles are the maximum, and none is lower than the
+ * measured time. */
 static void tell_times(struct times *t, const char *what)
 {
     const size_t n = t->count < TIMES_MOST ? t->count : TIMES_MOST;

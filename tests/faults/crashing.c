@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,4 timeout=300 trees=release,debug,undefined cpus=2 */
 /*
- * A rank that crashes and writes a core dump: for as long as that takes nothing else of its end can be seen, so the others,
- * who have waited for a while, look and find it crashing. A dump that is written quickly may be over before they look: then
- * the rank is dead, which is right, and the next one is of more memory.
+ * A rank crashes and writes a core dump. Until the dump is written the process has not ended. The other ranks, after a
+ * while of waiting, check it and report that it is crashing. If the dump ends before they check, the rank is dead,
+ * which is right, and the next round's dump has more memory to write.
  */
 #include <dirent.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
                       .fate = FATE_DUMP,
                       .work = WORK_SMALL,
                       .calls = 2,
-                      .delay_us = 300000, /* the others have begun to look */
+                      .delay_us = 300000, /* the other ranks have begun to check */
                       .init_ms = CALL_MS,
                       .call_ms = CALL_MS};
     char folder[] = "/tmp/tutti-crashing-XXXXXX";

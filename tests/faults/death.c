@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3,4 timeout=300 trees=release,debug,address,undefined */
 /*
- * A rank is killed, or ends in some other way that nobody has asked for, at each point and in each kind of operation: the
- * others return PEER_DEAD that names it and its process.
+ * A rank is killed, or ends in another unplanned way, at each point and in each kind of operation. The other ranks
+ * return PEER_DEAD, which names the rank and its process.
  */
 #include <stdlib.h>
 
@@ -55,10 +55,10 @@ int main(int argc, char **argv)
                              .calls = 1,
                              .delay_us = 1000});
     }
-    /* before it has come to init, and in the middle of it: how far it has come decides what the others hear */
+    /* before init and during init: the error of the other ranks depends on how far the victim has come */
     check((struct round){.size = size, .victim = last, .point = POINT_BEFORE_INIT, .init_ms = 1500});
     check((struct round){.size = size, .victim = 0, .point = POINT_INIT, .delay_us = 1000, .init_ms = 1500});
-    /* who leaves while groups are made from its own is missed there */
+    /* a rank that leaves while sub-groups are made is missing there */
     const enum point points[] = {POINT_BETWEEN, POINT_WAITING, POINT_INSIDE, POINT_INSIDE};
     for (int i = 0; i < 4; i++) {
         check((struct round){.size = size,

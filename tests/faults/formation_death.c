@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3,4 timeout=300 trees=release,debug,address,undefined */
 /*
- * A rank's process ends while the world is being made. Who has left its record is known by then: the others hear of the end, by
- * number and process, long before their deadline, whether all have come or not. Who had done all its part is missed in the first
- * call only. Who is stopped there is named at the deadline. The ranks meet at a table of this test, in which it happens right behind
- * the record that is asked for.
+ * A rank's process ends while the world is made. If the rank has left its record, the other ranks report its end, by
+ * rank and process, long before their deadline, also if further ranks have not come. If the rank had finished its part,
+ * the first call reports it. A stopped rank is named at the deadline. The ranks use a table of this test as their
+ * store; it ends the victim right behind the record that the case names.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -36,11 +36,11 @@ struct table {
 struct course {
     const char *last; /* record of the victim */
     int32_t victim;
-    bool all_come;       /* else the last rank does not */
-    bool calls;          /* the others get the group, and the victim is missed in the first call */
+    bool all_come;       /* else the last rank does not come */
+    bool calls;          /* the other ranks get the group, and the first call reports the victim */
     int signal;          /* that ends it; 0: it exits with status 3 */
     tutti_status status; /* that the others get */
-    const char *words;   /* of their sentence, behind the rank */
+    const char *words;   /* of their error sentence, behind the rank */
 };
 
 static struct stage *stage;
@@ -167,7 +167,8 @@ static void be_member(int32_t rank)
     exit(0);
 }
 
-/* The victim comes first, so that all know its process, and is looked at last: how it has ended can be read as long as nobody has. */
+/* The victim starts first, so that all ranks have its process number. It is reaped last: until then other processes can
+ * read how it ended. */
 static int32_t in_order(int32_t i)
 {
     return i == 0 ? course->victim : i <= course->victim ? i - 1 : i;
@@ -197,7 +198,7 @@ static int run(const struct course *c)
         const struct seen *own = &stage->seen[rank];
         int code = 0;
         if (rank == c->victim) {
-            kill(stage->pids[rank], SIGKILL); /* it may only be stopped */
+            kill(stage->pids[rank], SIGKILL); /* it may be stopped and not have ended */
         }
         waitpid(stage->pids[rank], &code, 0);
         if (rank != c->victim && (!atomic_load(&own->finished) || own->faults[0])) {

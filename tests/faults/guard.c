@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
- * Nobody touches memory whose owner has returned. The last rank is caught in the middle of touching rank 0's tensor: a page of
- * it is taken away in that rank's page table, so the very instruction that touches it faults, and the handler of that signal
- * holds the rank there. The deadline of the others passes meanwhile.
+ * No rank touches memory whose owner has returned. The last rank is caught in the middle of touching rank 0's tensor: a
+ * page of it is taken away in that rank's page table, so the very instruction that touches it faults, and the handler
+ * of that signal holds the rank there. Meanwhile the deadline of the other ranks passes.
  *
  *   processes  the handler stops the process. The others return, fill their memory with a pattern, and only then it goes on,
  *              with that very instruction. The pattern has to stay.
@@ -24,7 +24,7 @@
 #define COUNT   ((int64_t)1 << 20) /* elements: 4 MiB */
 #define BYTES   ((size_t)COUNT * sizeof(float))
 #define HELD_AT (BYTES - 64 * PAGE) /* the page: in the last rank's part, and late in a message */
-#define LIMIT   500                 /* ms, of the calls of those that return; more where a machine is slow */
+#define LIMIT   500                 /* ms, of the calls of the ranks that return; more on a slow machine */
 #define TRIES   5
 #define GUARD   0x5a
 
@@ -189,7 +189,7 @@ static void own_memory(tutti_group *g, float *in, float *out, struct seen *own)
 {
     do {
         own->status = call(g, in, out, scene->limit_ms, &own->error);
-    } while (own->status == TUTTI_OK); /* who is to be stopped somewhere may be late */
+    } while (own->status == TUTTI_OK); /* a rank that is to be stopped may be late */
     if (scene->what >= CASE_THREADS && tutti_group_rank(g) == 0 && !atomic_load(&scene->released)) {
         fault(own, "it has returned while its memory was being touched");
     }
@@ -259,7 +259,7 @@ static float *memory_of_case(tutti_group *g, struct seen *own)
     return memory;
 }
 
-/* Allocating is collective: all ranks do, also who uses other memory. */
+/* Allocation is collective: all ranks do it, also those that use other memory. */
 static float *allocate(tutti_group *g, struct seen *own)
 {
     tutti_error e;
@@ -376,7 +376,7 @@ static void start(void)
     }
 }
 
-/* Sees to it that the one that is held goes on after the others have returned, or with threads, would have. */
+/* Lets the held rank go on after the other ranks have returned; with threads, after they would have. */
 static void direct(struct seen *own)
 {
     const bool threads = scene->what >= CASE_THREADS;
@@ -396,7 +396,7 @@ static void direct(struct seen *own)
     }
 }
 
-/* The number of faults; -1 if nobody was held before the deadline. */
+/* The number of faults; -1 if no rank was held before the deadline. */
 static int run(enum touch what, int32_t size, int32_t limit_ms, bool last)
 {
     int failures = 0;

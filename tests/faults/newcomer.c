@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
- * A newcomer of a group that grows is killed at the n-th message that it sends while it joins, for all n. The members hear of it:
- * by rank and process once it has left its record, before that at their deadline, by rank. Their own group goes on, and grows
- * by the newcomer that is left alone.
+ * A newcomer of a growing group is killed at the n-th message that it sends while it joins, for all n. Once it has left
+ * its record, the members name it by rank and process. Before that, they name it by rank, at their deadline. Their own
+ * group works on, and grows by the newcomer that is not killed.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -20,10 +20,10 @@
 struct shared {
     char store[64];
     char token[TUTTI_TOKEN_BYTES];
-    _Atomic int32_t turn;  /* from 1: the token is there for the newcomer that is killed at this message */
-    _Atomic int32_t named; /* times that a member heard which process had ended before it had the group */
+    _Atomic int32_t turn;  /* from 1: the members have made the token for the newcomer that is killed at this message */
+    _Atomic int32_t named; /* how often a member got the number of the ended process before it had the group */
     _Atomic pid_t newcomer;
-    _Atomic bool joined; /* somebody did, and the test ends */
+    _Atomic bool joined; /* a newcomer has joined, and the test ends */
     struct seen members[RANKS_MOST];
 };
 
@@ -52,7 +52,7 @@ static void be_newcomer(int32_t message)
     exit(well ? 0 : 1);
 }
 
-/* It may have come to its group before it ended: then the first call says so. True if it is alive. */
+/* It may have got its group before it ended: then the first call reports its end. True if it is alive. */
 static bool look_at(struct seen *own, tutti_group *larger)
 {
     tutti_error e;
@@ -111,11 +111,11 @@ static void be_member(int32_t rank)
     exit(0);
 }
 
-/* One after the other, each when the members wait for it. */
+/* Newcomers start one after the other, each when the members wait for it. */
 static void send_newcomers(pid_t member)
 {
     int32_t sent = 0;
-    pid_t last = -1; /* is kept for a while: what ended it can be read as long as nobody has asked */
+    pid_t last = -1; /* not reaped yet: other processes can read how it ended until its parent has waited for it */
     while (waitpid(member, NULL, WNOHANG) == 0) {
         const int32_t turn = atomic_load(&shared->turn);
         if (turn > sent) {

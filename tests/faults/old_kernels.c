@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
- * Kernels that have no futex_waitv, no robust lists, or neither: deaths and ranks that leave are found all the same, by looking at
- * words more often, or at /proc; and nothing else changes. Containers whose ranks may not read each other's memory: tensors and
- * messages that would be copied so take the usual way. A filter of system calls makes such a kernel of this one.
+ * Kernels without futex_waitv, without robust lists, or without both: ranks still notice deaths and ranks that leave,
+ * since they poll the life words or /proc more often. Nothing else changes. In containers ranks may not read each
+ * other's memory: large tensors and messages go through the segment instead. A filter of system calls makes this kernel
+ * behave like those.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -81,7 +82,7 @@ int main(int argc, char **argv)
                              .pause_us = 1000});
     }
     unsetenv("TUTTI_ENGINE_SINGLE_COPY_BYTES");
-    /* only a robust list tells that a process has become another program: here the deadline has to */
+    /* only a robust list shows that a process has become another program: without one, the deadline passes */
     check((struct round){.lacks = LACKS_ROBUST_LISTS,
                          .victim = 0,
                          .point = POINT_BETWEEN,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=300 trees=release,debug,address,undefined */
 /*
- * A group is being made, and one rank is held up at the n-th message that it sends meanwhile, for all n. The last rank, which serves
- * the place where they meet, leaves before that one goes on, so some have the new group and others cannot get it any more. They all
- * name the rank that has left, in whichever call they hear of it, and not one that gave up because of it.
+ * While a group is made, one rank is held up at the n-th message that it sends, for all n. The last rank serves the
+ * rendezvous and leaves before the held rank goes on. So some ranks have the new group, and others cannot get it any
+ * more. All of them name the rank that has left, in the call in which they notice it, and never a rank that gave up
+ * because of it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,7 +22,7 @@ struct shared {
     char store[64];
     int32_t message; /* of rank 0, at which it is held up */
     _Atomic bool served;
-    _Atomic bool left;    /* the last rank, or it is about to */
+    _Atomic bool left;    /* the last rank has left, or is about to */
     _Atomic int32_t made; /* groups, by ranks that have not left */
     _Atomic bool held;    /* at this message; else the group took fewer */
     struct seen seen[RANKS_MOST];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,4 timeout=300 trees=release,debug,address,undefined */
 /*
- * Ranks are killed before, inside and after each step of a recovery. The others must agree on the same flags and the same lost
- * ranks, come to one group of the same members, and get right results in it. A rank that is stopped is left out, and hears
- * that when it goes on. A new process takes a dead one's place. Who has started the job's store, rank 0, is as good a victim as any.
+ * Ranks are killed before, inside and after each step of a recovery. The other ranks must agree on the same flags and
+ * the same lost ranks, form one group of the same members, and get right results in it. A stopped rank is left out, and
+ * its next call says so when it goes on. A new process takes a dead rank's place. Rank 0, the server of the job's
+ * store, may be the victim, too.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,8 +18,8 @@
 
 #include "faults/support/round.h"
 
-/* When the victim dies: at once there, or `delay_us` after it has begun to do it; while heap memory is made at its connection of
- * that number. */
+/* When the victim dies: at this point, or `delay_us` after it has begun the step; while heap memory is made, at its
+ * connection of this number. */
 enum step { IN_ALLOC, IN_REGISTER, BEFORE_AGREE, IN_AGREE, BEFORE_SHRINK, IN_SHRINK, IN_WORK, NOWHERE };
 static const char *const step_names[] = {"in alloc",      "in register", "before agree", "in agree",
                                          "before shrink", "in shrink",   "at work",      "nowhere"};
@@ -27,7 +28,7 @@ struct script {
     int32_t size;
     enum step steps[RANKS_MOST];
     int32_t delays_us[RANKS_MOST];
-    bool stops; /* instead of dying; goes on when the others have done without it */
+    bool stops; /* the victim stops instead; it goes on when the other ranks have finished without it */
     bool grows; /* a new process takes the place */
 };
 
@@ -147,7 +148,7 @@ static void die_now(void *unused)
     raise(SIGKILL);
 }
 
-/* The ranks meet at a store for it, on the way to which the victim may die. */
+/* The ranks meet at a store for this; the victim may die while it connects. */
 static tutti_status make_shared(tutti_group *g, enum step step, void **memory)
 {
     const struct script *s = &show->script;
@@ -167,7 +168,7 @@ static tutti_status make_shared(tutti_group *g, enum step step, void **memory)
     return status;
 }
 
-/* Memory of the heap; NULL if somebody has been lost. */
+/* Memory of the heap; NULL if a rank has been lost. */
 static int32_t *allocate(tutti_group *g)
 {
     static _Alignas(4096) unsigned char own[REGISTERED];
@@ -181,7 +182,7 @@ static int32_t *allocate(tutti_group *g)
     return status == TUTTI_OK ? memory : NULL;
 }
 
-/* It is still there when the group is gone that it was allocated with. */
+/* The memory outlives the group that it was allocated with. */
 static void look_at_kept(tutti_group *g, int32_t *kept)
 {
     tutti_error error;
@@ -282,7 +283,7 @@ static void be_actor(int32_t rank)
         recover(g);
     }
     if (show->script.steps[rank] != NOWHERE && !show->script.stops) {
-        for (;;) { /* it has been quicker than its death */
+        for (;;) { /* it finished before the signal killed it */
             pause();
         }
     }
@@ -337,7 +338,7 @@ static int judge_rank(const struct script *s, int32_t rank, int32_t first)
     return failures;
 }
 
-/* Waits for those who come to an end; whoever is left after that is killed, or set going if it has stopped. */
+/* Waits for the ranks that end by themselves. Ranks that remain are killed, or continued if they are stopped. */
 static void wait_for_all(const struct script *s, const pid_t *pids)
 {
     const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
@@ -449,7 +450,7 @@ int main(int argc, char **argv)
         return 1;
     }
     struct script s = script_of(size);
-    failures += play(&s); /* nobody dies: revoked by the shrink itself */
+    failures += play(&s); /* no rank dies: the shrink itself revokes the group */
     for (enum step step = IN_ALLOC; step < NOWHERE; step++) {
         for (int32_t i = 0; i < 4; i++) {
             const bool at_once = step == BEFORE_AGREE || step == BEFORE_SHRINK;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
- * One rank lacks something while the group is being made: descriptors, from as many as it takes to meet the others to as many as
- * it needs; memory files, their memory, their mappings. All ranks get that as NO_RESOURCE or NO_MEMORY, or a group, and nobody
- * waits for the deadline, whether that rank serves the store or not. Which one does is left to chance.
+ * One rank runs out of a resource while the group is made: descriptors (each limit from the number that the rendezvous
+ * takes to the number that the rank needs), memory files, their memory, their mappings. Either all ranks get a group,
+ * or all get NO_RESOURCE or NO_MEMORY. No rank waits for its deadline. The store's server may or may not be that rank.
  */
 #include <stdlib.h>
 
 #include "faults/support/round.h"
 
-#define TO_MEET  6     /* descriptors that a rank needs that serves the store and meets nobody but itself */
+#define TO_MEET  6     /* descriptors that a rank alone needs if it serves the store */
 #define INIT_MS  20000 /* too long for the test, if every round took it */
-#define ATTEMPTS 3     /* a rank that comes after the one that lacks something has ended has nobody to tell it why */
+#define ATTEMPTS 3     /* a rank that arrives after the failed rank has ended cannot learn the cause */
 
 static struct stage *stage;
 static int32_t size;

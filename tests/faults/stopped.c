@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,4 timeout=300 trees=release,debug,address,undefined */
 /*
- * A rank that is stopped is not dead: the others' deadline passes, their error names it and says that it is stopped, and
- * when it goes on it gets REVOKED. If it goes on before, nobody notices; nor if its main thread ends, or the thread of each
- * call, or if signals interrupt it all the time.
+ * A stopped rank is not dead. The deadline of the other ranks passes; their error names the rank and says that it is
+ * stopped. When the rank goes on, it gets REVOKED. If it goes on before the deadline, no call fails. No call fails
+ * either if its main thread ends, or the thread of each call, or if signals interrupt it all the time.
  */
 #include <stdlib.h>
 
@@ -43,7 +43,7 @@ int main(int argc, char **argv)
                              .fate = FATE_PAUSE,
                              .work = works[i],
                              .delay_us = 500,
-                             .pause_us = 300000, /* long enough to be looked at */
+                             .pause_us = 300000, /* so long that the other ranks check its process */
                              .call_ms = CALL_MS});
     }
     const struct round nothings[] = {{.fate = FATE_MAIN_EXIT, .point = POINT_INSIDE, .work = WORK_GROUPS},

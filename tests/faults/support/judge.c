@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ranks of a round have to have seen. docs/reliability.md says it in words. */
+/* Checks what the ranks of a round returned, by the rules of docs/reliability.md. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +22,14 @@ static bool names_victim(const struct stage *s, const tutti_error *e)
     return e->suspect == s->round.victim && strstr(e->message, name) != NULL;
 }
 
-/* A message to or from a rank that has left fails alone, and the group stays usable. Who then ends is the next to have left. */
+/* If a rank has left, a message to or from it fails alone, and the group stays usable. A further rank that then ends
+ * has left as well. */
 static bool spreads_alone(const struct round *r)
 {
     return r->fate == FATE_EXIT && r->work == WORK_MESSAGES;
 }
 
-/* Another program is no member any more, but the same process: only a robust list tells. */
+/* After exec the process is no member any more but has the same number: only a robust list shows that. */
 static bool is_unseen_exec(const struct round *r)
 {
     return r->fate == FATE_EXEC && (r->lacks & LACKS_ROBUST_LISTS);
@@ -45,7 +46,7 @@ static bool is_right_end(const struct stage *s, const struct seen *own)
     switch (r->fate) {
     case FATE_STOP:
         return own->status == TUTTI_TIMEOUT && names_victim(s, e) && strstr(e->message, "stopped") != NULL;
-    case FATE_EXIT: /* a departure, once there is a group: only who needs the rank notices by itself */
+    case FATE_EXIT: /* a leave, once there is a group: only ranks that need this rank notice it */
         return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED) &&
                (e->suspect == r->victim || spreads_alone(r));
     case FATE_SEGV:
@@ -70,7 +71,8 @@ static bool is_scarcity(tutti_status status)
     return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
 }
 
-/* Who lacks nothing itself says who does: by rank or, where only the store knew, by process. */
+/* A rank without a resource error of its own names the rank that has one, or its process if only the store's server saw
+ * it. */
 static bool blames_victim(const struct stage *s, const tutti_error *e)
 {
     char process[32];
@@ -78,7 +80,7 @@ static bool blames_victim(const struct stage *s, const tutti_error *e)
     return e->suspect == s->round.victim || strstr(e->message, process) != NULL;
 }
 
-/* The list behind "missing: rank" has the victim in it: it never got so far as to tell why. */
+/* The list behind "missing: rank" contains the victim: it ended before it could write a cause. */
 static bool misses_victim(const struct stage *s, const tutti_error *e)
 {
     static const char missing[] = "missing: rank ";
@@ -96,8 +98,9 @@ static bool misses_victim(const struct stage *s, const tutti_error *e)
     }
 }
 
-/* The victim may end at any time of init: then some ranks have their group, and hear of it later, and others do not. Who has left
- * no record by then is missed at the deadline, or (-1) only known as the process that served the store. */
+/* The victim may end at any time of init: then some ranks have their group and notice the end later, and others have
+ * none. A victim that has left no record is reported missing at the deadline, or (-1) only as the process that served
+ * the store. */
 static bool is_right_init(const struct stage *s, const struct seen *own)
 {
     const tutti_error *e = &own->error;
@@ -111,8 +114,8 @@ static bool is_right_init(const struct stage *s, const struct seen *own)
     }
 }
 
-/* Where the victim lacks something: it says what, and the others that it did, or that it has left because of that. A rank that
- * cannot even come to where the others meet is missed there. */
+/* If the victim lacks a resource, its error says which. The other ranks name the victim: it lacks a resource, or it has
+ * left because of that. If it cannot even reach the rendezvous, it is reported missing there. */
 static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status status)
 {
     const bool in_init = s->seen[rank].init != TUTTI_OK;
@@ -121,20 +124,19 @@ static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status stat
         return true;
     }
     if (rank == s->round.victim) {
-        return is_scarcity(status) ||
-               (!in_init && status == TUTTI_REVOKED); /* somebody else was the first to give up */
+        return is_scarcity(status) || (!in_init && status == TUTTI_REVOKED); /* another rank was the first to give up */
     }
     if (in_init) {
         return (is_scarcity(status) && blames_victim(s, e)) || (status == TUTTI_TIMEOUT && misses_victim(s, e)) ||
                (status == TUTTI_PEER_LEFT && (e->suspect == s->round.victim || e->suspect == -1));
     }
-    /* of a message that has not been posted nobody else can know */
+    /* no other rank can notice a message that was never posted */
     const bool missed = status == TUTTI_TIMEOUT && s->round.work == WORK_MESSAGES && names_victim(s, e);
     return (is_scarcity(status) && blames_victim(s, e)) || status == TUTTI_MISMATCH || status == TUTTI_PEER_LEFT ||
            status == TUTTI_REVOKED || missed;
 }
 
-/* A root or a sender may have ended its last call before others have begun theirs, who then hear of its end first. */
+/* A root or a sender may return from its last call before other ranks begin theirs. Those notice its end first. */
 static bool may_be_ahead(const struct round *r)
 {
     return r->work == WORK_BROADCAST || r->work == WORK_ROOTED || r->work == WORK_MESSAGES;
@@ -173,7 +175,7 @@ static void judge_disturbance(const struct stage *s, int32_t rank, char *text)
     }
 }
 
-/* In the middle of a call it may still have got what it needed, or find its own name in the reason. */
+/* In the middle of a call the victim may still have got the resource, or be named in its own error. */
 static bool is_right_resumed(const struct round *r, const struct seen *victim)
 {
     return atomic_load(&victim->finished) && !victim->faults[0] &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The labelled places: functions of libc by which the library asks the system for something. A program's own definitions
- * come before libc's, also for the shared library, so these see every passage and then go on to the real ones.
+ * The labelled places: functions of libc through which the library makes system calls. A program's own definitions come
+ * before libc's, also for the shared library. So these functions see every call, and then call the real ones.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 #endif
 
 static _Atomic int32_t armed; /* PLACE_TIME: none */
-static _Atomic int32_t left;  /* passages until it happens */
+static _Atomic int32_t left;  /* calls until it happens */
 static _Atomic bool failing;
 static void (*happens)(void *user);
 static void *happens_to;

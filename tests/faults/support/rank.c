@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank's life: init, operations until one fails or all are done, destruction, and a look at what is left. */
+/* A rank's life: init, operations until one fails or all are done, destruction, and a check for leftovers. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -105,8 +105,8 @@ static void look_for_leaks(const struct stage *s, struct seen *own, struct posse
     if (s->round.fate != FATE_STOP && !helped && settles(THREADS, before.threads) > before.threads) {
         fault(own, "%d threads, %d before", entries(THREADS), before.threads);
     }
-    /* who has served a store keeps the eventfd of its server until the next one begins or the process ends; the memory of a
-     * heap is handed over in a store of its own */
+    /* a rank that served a store keeps its server's eventfd until the next server starts or the process ends; the
+     * memory of a heap is handed over in a store of its own */
     const int kept = before.descriptors + (s->round.work == WORK_HEAP ? 2 : 1);
     if (s->round.fate != FATE_STOP && settles(DESCRIPTORS, kept) > kept) {
         fault(own, "%d descriptors, %d before", entries(DESCRIPTORS), before.descriptors);

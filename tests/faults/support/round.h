@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One round: some processes become the ranks of a group and repeat an operation, and something happens to one of them, the
- * victim, at a given point. If that is its end, the others have to hear of it, by name, in the call that it spoils, and to
- * get REVOKED from then on. If it only disturbs the victim, every call has to go well all the same, or to say what was
- * missing. In either case nothing may be left behind. A rank that hears nothing for a minute and more hangs.
+ * One round: some processes form a group and repeat an operation, and something happens to one rank, the victim, at a
+ * given point. If the victim ends, the call that fails must name it, and later calls must return REVOKED. If the victim
+ * is only disturbed, every call must succeed, or name the resource that was missing. In either case nothing may be left
+ * behind. A rank that makes no progress for more than a minute hangs.
  *
- * What the ranks have seen lies in memory that they share with the test, since a rank may end at any moment.
+ * The ranks write their results into memory that they share with the test, since a rank may end at any moment.
  */
 #ifndef TESTS_FAULTS_ROUND_H
 #define TESTS_FAULTS_ROUND_H
@@ -30,7 +30,7 @@
     X(INSIDE, "inside a call")                                                                                         \
     X(BEFORE_DESTROY, "before destroy")
 
-/* What happens. Up to STOP the victim is lost to the others; the rest only disturbs it. */
+/* What happens. Up to STOP the other ranks lose the victim; the rest only disturbs it. */
 #define FATES(X)                                                                                                       \
     X(KILL, "SIGKILL")                                                                                                 \
     X(SEGV, "SIGSEGV")                                                                                                 \
@@ -60,8 +60,8 @@
     X(LANES, "all_reduce on three lanes")                                                                              \
     X(GROUPS, "groups made and destroyed")
 
-/* Places in the library: where it asks the system for something. Between two of them only memory is touched, and points in
- * time (TIME: after a delay) have to find that. */
+/* Places in the library: its system calls. Between two places the library only touches memory; points in time (TIME:
+ * after a delay) test those stretches. */
 #define PLACES(X)                                                                                                      \
     X(TIME, "")                                                                                                        \
     X(MEMORY, "allocation")                                                                                            \
@@ -105,7 +105,7 @@ struct round {
     enum work work;
     enum place place; /* of POINT_INIT and POINT_INSIDE */
     int32_t
-        occurrence; /* it happens there at the passage of this number, from 1; at the end of the call if there are fewer */
+        occurrence; /* it happens when the place is reached for this number of times, from 1; at the end of the call if that is too many */
     int32_t calls;    /* that go well before the one in which it happens */
     int32_t delay_us; /* from the point to what happens */
     int32_t pause_us; /* from SIGSTOP to SIGCONT */
@@ -118,7 +118,7 @@ struct round {
 #define AFTERWARDS 3 /* calls behind the one that was disturbed */
 
 struct seen {
-    _Atomic int32_t at; /* calls that have begun; -1 = in init, -2 = has not come to it */
+    _Atomic int32_t at; /* calls that have begun; -1 = in init, -2 = before init */
     int64_t began_ns;   /* the last of them, or init */
     int64_t returned_ns;
     tutti_status init;   /* how init went */
@@ -126,24 +126,24 @@ struct seen {
     tutti_status next;   /* and the call after it */
     tutti_error error;
     char faults[600];         /* what the rank itself found wrong */
-    _Atomic int32_t finished; /* it came to its end */
+    _Atomic int32_t finished; /* the rank has finished */
 };
 
 struct stage {
     struct round round;
     char store[64];
-    _Atomic int32_t happened; /* or is about to */
+    _Atomic int32_t happened; /* it has ended, or is about to */
     _Atomic int32_t reached;  /* at its place */
     int64_t happened_ns;
-    int64_t look_late_ns; /* by which the onlooker's first sleep after it took too long; 0: there was none */
+    int64_t look_late_ns; /* how much too long the onlooker's first sleep after it took; 0: there was none */
     pid_t pids[RANKS_MOST];
     struct seen seen[RANKS_MOST];
 };
 
-/* ---- stage.c: a round from outside ---- */
+/* ---- stage.c: starts and watches a round ---- */
 
 struct stage *stage_make(void);
-/* Runs a round; false if somebody hung. Whoever is left afterwards has been killed. */
+/* Runs a round; false if a rank hung. Ranks that remained have been killed. */
 bool run_round(struct stage *s, const struct round *r);
 
 /* A process of a test that runs no rounds: it ends with this one, or after PATIENCE_S. `actor` does not return. */
@@ -153,13 +153,13 @@ pid_t start_actor(void (*actor)(int32_t number), int32_t number);
 const char *no_core_files(void);
 void tell_round(const struct round *r, FILE *to);
 
-/* ---- judge.c: what the ranks have to have seen ---- */
+/* ---- judge.c: checks what the ranks returned ---- */
 
 #define COMPLAINT 4096 /* bytes */
 
 /* Empty if all is as it must be. */
 void judge(const struct stage *s, bool well, char text[COMPLAINT]);
-/* Whether a rank had to wait for the victim when it happened, and was told. */
+/* Whether a rank had to wait for the victim when it happened, and got an error that names it. */
 bool has_waited(const struct stage *s, int32_t rank);
 
 static inline bool is_end(enum fate fate)
@@ -167,7 +167,7 @@ static inline bool is_end(enum fate fate)
     return fate <= FATE_STOP;
 }
 
-/* What lacks is had again after the call. */
+/* The resource is available again after the call. */
 static inline bool is_lack(enum fate fate)
 {
     return fate == FATE_NO_MEMORY || fate == FATE_NO_DESCRIPTORS;
@@ -189,12 +189,12 @@ void pause_us(int64_t us);
 #define DESCRIPTORS "/proc/thread-self/fd"
 #define THREADS     "/proc/self/task"
 
-/* Entries of one of them. The descriptor that is open for it counts each time. */
+/* Entries of one of them, including the descriptor that reads it. */
 int entries(const char *path);
-/* The same, when it has become as few or a while has passed: a thread that has been joined is listed for a moment longer, and
- * who serves the store goes on until all clients have gone. */
+/* The same, once the number has dropped that far or a while has passed: the kernel still lists a joined thread for a
+ * moment, and a store's server runs until all clients have gone. */
 int settles(const char *path, int wanted);
-/* Segments and bells that are mapped. */
+/* Segments and doorbells that are mapped. */
 int mappings(void);
 
 __attribute__((format(printf, 2, 3))) void fault(struct seen *s, const char *format, ...);
@@ -216,7 +216,8 @@ tutti_status operate(const struct ground *ground, int32_t step, bool apart, tutt
 
 /* ---- places.c: the labelled places ---- */
 
-/* From now on what happens at this passage of the place: `happen`. Or every passage from this one on fails. */
+/* From now on `happen` is called when the place is reached for this number of times. Or every call of it fails from
+ * that one on. */
 void place_arm(enum place place, int32_t occurrence, void (*happen)(void *user), void *user);
 void place_fail(enum place place, int32_t occurrence);
 void place_disarm(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A round from outside: starts the ranks, sets going again who was stopped, and ends those who hang. */
+/* Starts the ranks of a round, continues the stopped ones, and kills those that hang. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "faults/support/round.h"
 
-#define LOOK_US 300 /* between two looks at the ranks */
+#define LOOK_US 300 /* between two checks of the ranks */
 
 #define TEXT_OF(name, text) text,
 const char *const point_names[] = {POINTS(TEXT_OF)};
@@ -83,7 +83,7 @@ static void start_ranks(struct stage *s)
     }
 }
 
-/* Until the next look at the ranks. What an idle process suffers from the machine at that moment, others suffer as well. */
+/* Sleeps until the next check of the ranks. If this idle process wakes late, the machine delays the ranks as well. */
 static void sleep_between(struct stage *s)
 {
     const bool first = atomic_load(&s->happened) && s->look_late_ns == 0;
@@ -92,7 +92,8 @@ static void sleep_between(struct stage *s)
     s->look_late_ns = first ? now_ns() - begun - (int64_t)LOOK_US * 1000 : s->look_late_ns;
 }
 
-/* Who was stopped goes on: after a while, or when all others have come to their end. Who is another program now ends. */
+/* A stopped rank goes on: after a while, or when all other ranks have ended. A rank that has become another program is
+ * killed. */
 static void attend_victim(const struct stage *s, bool alone)
 {
     const struct round *r = &s->round;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens to the victim. Most of it a thread does to its process wherever it is; exit() and the end of the main thread
- * are left to a thread that waits for it, since no program can call them from within the library.
+ * What happens to the victim. The thread that reaches the place does most of it to its own process. exit() and the end
+ * of the main thread need a thread that waits for its order, since no program can call them from within the library.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -32,7 +32,8 @@ static void crash(rlim_t core)
     const struct rlimit limit = {.rlim_cur = core, .rlim_max = core};
     setrlimit(RLIMIT_CORE, &limit);
     signal(SIGSEGV, SIG_DFL);
-    /* blocked where a thread is being started: a signal that is sent would wait, which one of a fault does not */
+    /* signals are blocked while a thread is started: a signal that is sent would stay pending; the signal of a fault
+     * does not */
     sigset_t fault;
     sigemptyset(&fault);
     sigaddset(&fault, SIGSEGV);
@@ -71,8 +72,8 @@ static void meet_fate(void)
     }
 }
 
-/* The library's thread that owns the life word, if a place is met there. It never becomes another program by itself: the kernel
- * would give it the number of the main thread first, and then not find its own in the word. */
+/* The library's thread that owns the life word, if a place is reached there. This thread must not call exec: the kernel
+ * would first give it the number of the main thread, and then not find its own number in the life word. */
 static bool is_keeper(void)
 {
     char name[16] = "";
@@ -138,7 +139,7 @@ static void interrupt(int number)
     (void)number;
 }
 
-/* Every call of the system that can end with EINTR is going to. */
+/* Every system call that can end with EINTR ends with it. */
 static void set_storm(long us)
 {
     struct sigaction action = {.sa_handler = us > 0 ? interrupt : SIG_IGN};
@@ -199,7 +200,7 @@ void victim_end(struct stage *s)
         setrlimit(RLIMIT_NOFILE, &descriptors);
     }
     if (r->place != PLACE_TIME && !is_lack(r->fate) && !atomic_load(&s->reached)) {
-        happen(); /* the call had fewer passages */
+        happen(); /* the call reached the place less often */
     }
 }
 

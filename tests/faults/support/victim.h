@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens to the victim of a round, as the rank that it is goes on. */
+/* What happens to the victim of a round while it runs as a rank. */
 #ifndef TESTS_FAULTS_VICTIM_H
 #define TESTS_FAULTS_VICTIM_H
 
@@ -12,7 +12,7 @@ void victim_begin(struct stage *s);
 void victim_end(struct stage *s);
 /* Nothing happens any more. */
 void victim_calm(const struct stage *s);
-/* In a thread to which it is left: returns never. */
+/* In a thread that waits to end the process: does not return. */
 void victim_await(void);
 
 #endif

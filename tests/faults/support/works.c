@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The operations of a round. Their data are small whole numbers, so that every sum is exact; elements at sixteen places are
- * set before and looked at after, which is in the part of every rank.
+ * The operations of a round. Their data are small whole numbers, so that every sum is exact; elements at sixteen places
+ * are set before and checked after; some of them lie in every rank's part.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool holds(const float *tensor, int64_t count, float value)
 
 /* ---- one operation ------------------------------------------------------------------------------------------------- */
 
-/* What is called, and by whom: a step of the work in its turn. */
+/* The operation of one step. */
 struct turn {
     const struct ground *ground;
     int32_t step;
@@ -167,13 +167,13 @@ static tutti_status parts(struct turn *t, const tutti_call *call)
     return right(status, well);
 }
 
-/* One of several calls is told what has happened, at least; those that had not begun may hear REVOKED. */
+/* At least one of several calls returns the cause. Calls that had not begun may return REVOKED. */
 static bool tells_more(tutti_status status, tutti_status before)
 {
     return status != TUTTI_OK && (before == TUTTI_OK || (before == TUTTI_REVOKED && status != TUTTI_REVOKED));
 }
 
-/* The first error of several works that tells something. They are over afterwards. */
+/* The first error of several works that names a cause. All of them have ended afterwards. */
 static tutti_status await_works(tutti_work **works, int count, tutti_error *error)
 {
     tutti_status first = TUTTI_OK;
@@ -242,7 +242,7 @@ static void *start_async(void *argument)
     return NULL;
 }
 
-/* One on lane 0, or one on each of three; whoever has started them may be gone when they are waited for. */
+/* One work on lane 0, or one on each of three lanes. The thread that starts them may have ended before the wait. */
 static tutti_status asynchronous(struct turn *t, int lanes)
 {
     static const int64_t counts[] = {LARGE / 2, 20, 4000};
