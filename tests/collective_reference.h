@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What collectives have to give, computed the slow way and without the library: made-up inputs of every rank, and from them
- * the output of one. All values are small whole numbers, so that sums are exact in every dtype that is used here.
+ * The results of collectives, computed naively and without the library: generated inputs of every rank, and from them
+ * the output of one rank. All values are small whole numbers, so that sums are exact in every dtype that is used here.
  */
 #ifndef TESTS_COLLECTIVE_REFERENCE_H
 #define TESTS_COLLECTIVE_REFERENCE_H
@@ -184,7 +184,7 @@ static inline uint32_t reference_sum(const struct reference_call *c, size_t i)
     return sum;
 }
 
-/* What the output of `rank` must be. */
+/* The expected output of `rank`. */
 static inline void reference_result(const struct reference_call *c, int rank, unsigned char *output)
 {
     const struct reference_joined sent = reference_sent(c, rank);
@@ -295,7 +295,8 @@ static inline void reference_begin(const struct reference_call *c, int rank, uns
     reference_result(c, rank, t->expected);
 }
 
-/* Says what is wrong; 1 if something is. Looks at whole tensors at once, which sanitizers see much faster than bytes. */
+/* Prints what is wrong and returns 1; else 0. Compares whole tensors at once, which is much faster under sanitizers
+ * than bytes. */
 static inline int reference_end(const struct reference_call *c, int rank, struct reference_tensors *t,
                                 tutti_status status, const tutti_error *error)
 {

@@ -10,7 +10,7 @@
 /* Lets this process open `more` descriptors and no others, until *before is set again. */
 static inline bool leave_descriptors(int more, struct rlimit *before)
 {
-    const int next = dup(STDERR_FILENO); /* the lowest that is free: all below it are taken */
+    const int next = dup(STDERR_FILENO); /* the lowest free one: all below it are in use */
     if (next < 0 || getrlimit(RLIMIT_NOFILE, before) != 0) {
         return false;
     }

@@ -2,7 +2,7 @@
 /*
  * src/device/cuda_api.h against cuda.h, at compile time; there is nothing to run. Each of our types is as wide and of
  * the same class (pointer, integer, structure) as the vendor's; and with the vendor's types in the place of ours, each
- * prototype is the vendor's, argument by argument. device_headers.sh compiles it, and sees that it can fail.
+ * prototype is the vendor's, argument by argument. device_headers.sh compiles it, and checks that it can fail.
  */
 #include <cuda.h>
 #include <stddef.h>

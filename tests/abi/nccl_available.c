@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asks for the library of backend nccl, from several threads at once, and tells what was found and what it did to the
- * process. An argument is a file to open before.
+ * Queries the library of backend nccl from several threads at once, and prints the result and the query's effect on the
+ * process. An argument is a file to open first.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ static int count_threads(void)
     return count;
 }
 
-/* Threads that have been joined may still be on their way out of the process. */
+/* The kernel may still list threads that have been joined. */
 static int count_threads_that_stay(void)
 {
     int count = count_threads();
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
             return fprintf(stderr, "different answers: %s, %s\n", answers[i].why, answers[0].why), 1;
         }
     }
-    /* Asked once: what the environment says now does not matter. */
+    /* The query runs once: changes of the environment have no effect now. */
     setenv("TUTTI_NCCL_LIBRARY", "/nowhere", 1);
     struct answer later = {0};
     ask(&later);

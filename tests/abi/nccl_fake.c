@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A libnccl.so.2 that tells a version, FAKE_VERSION with the result FAKE_RESULT, and whose every other function ends the
- * process: to ask whether the library is there must not call any of them.
+ * A libnccl.so.2 that returns a version, FAKE_VERSION, with the result FAKE_RESULT. Every other function ends the
+ * process: the query whether the library is available must not call any of them.
  */
 #include <stdlib.h>
 

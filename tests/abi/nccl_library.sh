@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# How the backend nccl finds its library: not without a device; where it looks, in which order; what it refuses, and how it
-# says so. With the real library, too: nothing crashes, and no thread is started.
+# How the backend nccl finds its library: only with a device; the search path in its order; refused libraries and their
+# errors. With the real library, too: nothing crashes, and no thread starts.
 . "$(dirname "$0")/nccl.inc"
 need_nccl
 unset TUTTI_NCCL_LIBRARY VIRTUAL_ENV LD_LIBRARY_PATH
@@ -25,7 +25,7 @@ compile -o "$program" "$source/tests/abi/nccl_available.c" "$build/libtutti.a" -
 compile -shared -fPIC -o "$work/driver.so" "$source/tests/abi/nccl_driver.c"
 export TUTTI_CUDA_LIBRARY=$work/driver.so
 
-# tells WHAT REGEX...: the program's answer has lines like these. The command is in `ask`.
+# tells WHAT REGEX...: the program's output has lines that match. The command is in `ask`.
 ask=("$program")
 tells() {
     local what=$1 line
@@ -56,7 +56,7 @@ tells "the real library without a driver" '^none: NCCL has no device here: .*no-
     '^backend: no: NCCL has no device here: ' '^mapped: no$' '^threads: 1$'
 export TUTTI_CUDA_LIBRARY=$work/driver.so
 
-# What is refused.
+# Refused libraries.
 fake "$work/a/libnccl.so.2" 2708
 TUTTI_NCCL_LIBRARY=$work/a/libnccl.so.2
 tells "2.7.8" "^library: 20708 2\.7\.8 opened $work/a/libnccl\.so\.2$" '^backend: yes$'
@@ -77,7 +77,7 @@ tells "a text file" "^none: $work/b/libnccl\.so\.2 cannot be opened: [^/]+; TUTT
 rm "$work/b/libnccl.so.2"
 tells "no file" "^none: $work/b/libnccl\.so\.2 cannot be opened: cannot open shared object file: No such file"
 
-# Which one: by the variable, in the process, by the loader's path, of Python's wheel.
+# The search order: the variable, the process, the loader's path, Python's wheel.
 fake "$work/path/libnccl.so.2" 22001
 fake "$work/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2" 22002
 fake "$work/prefix/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2" 22003

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank for the tests of the flight recorder. All begin with small all_reduces, a large one and a message to the next rank;
- * then, as told:
+ * A rank for the tests of the flight recorder. All begin with small all_reduces, a large one and a message to the next
+ * rank; then, by the argument:
  *
  *   done     say "done" and end
  *   late     rank 1 waits for SIGUSR1 before it comes to the barrier of the others
  *   absent   rank 1 does so before it calls tutti_init
  *   threads  three ranks are threads of this process, and the second one does so
  *   stopped  rank 1 stops itself there
- *   killed   rank 1 kills itself there; the others ignore the SIGTERM that follows, and see it by themselves
+ *   killed   rank 1 kills itself there; the other ranks ignore the SIGTERM that follows, and notice the death themselves
  *   circle   rank 0 and rank 1 both receive first
  */
 #include <signal.h>

@@ -18,7 +18,7 @@ end() {
     status=$?
 }
 
-# reports REGEX: asks the launcher until it says that. Ranks that are still on their way are no hang.
+# reports REGEX: asks the launcher until its report matches. Ranks that have not reached the call yet are no hang.
 asks() {
     kill -QUIT "$launcher" 2>>"$work/asked" || return 1
     sleep 0.2
@@ -29,7 +29,7 @@ reports() {
     eventually asks "$1" || fail "no report says '$1'"
 }
 
-# Late: named, with its last operation; the job goes on after the report.
+# A late rank is named, with its last operation; the job goes on after the report.
 start --trace "$work/late" "$program" late
 wait_for_lines out ready 3
 reports '^tutti run: culprit: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last operation: '
@@ -49,7 +49,7 @@ end
 check_status 0 "the job goes on after a report"
 check_count out 'done$' 3 "the job goes on after a report"
 
-# What is left of an ended job.
+# The records of an ended job.
 "$tutti" trace dump "$work/late" >"$work/dead" 2>&1
 check_line dead '^all processes have ended' "an ended job"
 check_line dead '^no rank was waiting for another one' "an ended job"
@@ -113,7 +113,7 @@ check_line metrics '^tutti_operations_total\{job="run-[^"]+",host="[^"]*",rank="
 check_line metrics '^tutti_operation_bytes_total\{.*operation="all_reduce"\} 3145888$' "metrics"
 check_line metrics '^tutti_operation_failures_total\{.*operation="barrier"\} 0$' "metrics"
 
-# Who does not come to tutti_init is named as well.
+# A rank that does not come to tutti_init is named as well.
 start "$program" absent
 wait_for_lines out ready 1
 reports '^tutti run: culprit: rank 1 \(process [0-9]+, sleeping\) has not come to init of 3 ranks, where 2 ranks wait for it, for .*: none yet$'
@@ -121,7 +121,7 @@ kill -USR1 "$(sed -nE 's/.*culprit: rank 1 \(process ([0-9]+).*/\1/p' "$work/err
 end
 check_status 0 "absent"
 
-# Ranks that are threads: each is told of apart.
+# Ranks that are threads: the report lists each separately.
 env TUTTI_FLIGHT=full "$program" threads >"$work/out" 2>"$work/err" </dev/null &
 threads=$!
 wait_for_lines out ready 1
@@ -137,7 +137,8 @@ check_line chrome '"ph":"B","pid":2,' "threads: what runs is drawn"
 kill -KILL "$threads"
 wait "$threads" 2>>"$work/asked"
 
-# All were killed at once, in the middle of a hang: the files tell. The folder has had another job before.
+# All ranks were killed at once, in the middle of a hang: the report comes from their files. The folder has had another
+# job before.
 run_tutti run -n 4 --trace "$work/deep/er" "$program" done
 check_status 0 "a folder in a folder"
 start --trace "$work/deep/er" "$program" late
@@ -190,7 +191,7 @@ kill -TERM "$launcher"
 end
 check_status 143 "a circle"
 
-# Killed: what it did last is known all the same.
+# A killed rank: the report still has its last operation.
 run_tutti run -n 3 --grace 60 --trace "$work/killed" --metrics "$work/prom" "$program" killed
 check_status 137 "killed"
 check_line err '^tutti run: rank 1 killed by SIGKILL after .* s \(pid [0-9]+\); last operation: ' "killed"
@@ -198,8 +199,8 @@ check_line err '^tutti run: rank 1 killed by SIGKILL after .* s \(pid [0-9]+\); 
 check_line dead ': PEER_DEAD$' "killed: the others"
 check_line prom '^tutti_operation_failures_total\{.*rank="0",operation="[a-z_]+"\} [1-9]$' "--metrics"
 
-# In a folder in memory, where files have seals of a kind, too.
-if memory=$(mktemp -d -p /dev/shm records.XXXXXX 2>/dev/null); then # so called that others leave it alone
+# In a folder in memory, where files can have seals, too.
+if memory=$(mktemp -d -p /dev/shm records.XXXXXX 2>/dev/null); then # a name that other tests leave alone
     run_tutti run -n 2 --trace "$memory" "$program" done
     check_status 0 "a folder in memory"
     "$tutti" trace dump "$memory" >"$work/dead" 2>&1
@@ -207,7 +208,7 @@ if memory=$(mktemp -d -p /dev/shm records.XXXXXX 2>/dev/null); then # so called 
     rm -rf "$memory"
 fi
 
-# Not by `tutti run`: a process keeps its record in TUTTI_TRACE_DIR. Without a recorder it works as well.
+# Without `tutti run`: a process keeps its record in TUTTI_TRACE_DIR. Without a recorder the process runs as well.
 mkdir "$work/alone"
 env TUTTI_TRACE_DIR="$work/alone" TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 TUTTI_STORE="memory:x" TUTTI_FLIGHT=full "$program" >"$work/out" 2>&1
 check_equal "$?" 0 "alone"
@@ -218,7 +219,7 @@ check_equal "$?" 0 "off"
 run_tutti trace dump "$work/off"
 check_no_line out 'all_reduce' "off"
 
-# Spoilt records: anything may come out, but nothing may break.
+# Corrupted records: any output is right, but no crash.
 checks=$((checks + 1))
 python3 - "$work" "$tutti" <<'PYTHON' || fail "a spoilt record breaks a format"
 import glob, json, os, pickle, random, subprocess, sys

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=600 trees=release,debug,address,undefined
-# A process ends while operations are pending, on the backends that are always there.
+# A process ends while operations are pending, on the backends that are always built.
 . "$TUTTI_SOURCE/tests/exit/common.inc"
 
 threads=1 every local env

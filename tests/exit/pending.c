@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program that returns from main while operations are pending: pending KIND EXITS STATUS [local].
- * KIND names the operations; EXITS is "one" if rank 0 alone starts them, "all" if every rank does, and "waited" if the
- * other ranks then wait for rank 0. "destroy" before KIND, as in destroy-recv, destroys the group first. Knows nothing of
- * engines, so one program runs on all of them; with "local" the ranks are threads.
+ * A program that returns from main while operations are pending: pending KIND EXITS STATUS [local]. KIND names the
+ * operations; EXITS is "one" if rank 0 alone starts them, "all" if every rank does, and "waited" if the other ranks
+ * then wait for rank 0. "destroy" before KIND, as in destroy-recv, destroys the group first. The program is the same
+ * for all backends; with "local" the ranks are threads.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -28,7 +28,7 @@ static void expect(int holds, const char *what, const tutti_error *error)
     }
 }
 
-/* Memory that lives as long as the process, as pending operations want it. */
+/* Memory that lives as long as the process: pending operations need it. */
 static DLTensor *tensor(int64_t count)
 {
     struct kept {
@@ -131,7 +131,7 @@ static tutti_status rank_of(tutti_group *world, void *unused)
         } else {
             start(g, what);
         }
-        /* half of the runs end with the operations just begun, the others with threads that wait in them */
+        /* half of the runs end with operations just begun, the other half with threads that wait in them */
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (now.tv_nsec / 1000 % 2 == 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sequences of API calls with arguments of every kind, in a group of one rank and in one of the null backend, which touches
- * no memory, so that shapes may be as large as numbers can say. Calls that are wrong are refused with a sentence; in the
- * group of one, what is right copies within a buffer that is allocated to the byte.
+ * Sequences of API calls with arguments of every kind, in a group of one rank and in one of the null backend, which
+ * touches no memory, so that shapes may be as large as numbers can say. Wrong calls are refused with a sentence. In the
+ * group of one, right calls copy within a buffer that is allocated to the byte.
  */
 #include <tutti/tutti.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rules of the fault backend: any text is taken or refused with a sentence, and what is taken can be used. */
+/* The rules of the fault backend: any text is accepted or refused with a sentence, and accepted rules can be used. */
 #include "fuzz.h"
 
 #include "backends/fault/rules.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records come from processes that were killed, and from whoever may write the file. A well-formed record is spoilt by the
- * input: each six bytes of it are a place and a value. What is read of it, twice, goes through the search for a hang.
+ * Records come from processes that were killed, and from any process that may write the file. The input corrupts a
+ * well-formed record: each six bytes of it are a place and a value. The record is read twice, and the search for a hang
+ * runs over the result.
  */
 #include "fuzz.h"
 

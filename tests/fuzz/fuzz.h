@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the fuzz targets share. A target is one file with the function that libFuzzer calls; a reader takes the input apart,
- * and gives zeros once it is used up. A target allocates nothing that outlives a call, waits for nothing, and aborts when
- * something is not as it has to be.
+ * Shared by the fuzz targets. A target is one file with the function that libFuzzer calls. A reader splits the input,
+ * and returns zeros once it is used up. A target allocates nothing that outlives a call, waits for nothing, and aborts
+ * when an invariant is broken.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -60,7 +60,7 @@ static inline int fuzz_line(struct fuzz_input *in, char *line, size_t capacity)
     return 1;
 }
 
-/* What has to hold whatever comes in. */
+/* An invariant that holds for every input. */
 static inline void fuzz_expect(int holds, const char *what)
 {
     if (!holds) {

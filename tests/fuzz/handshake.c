@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How connections of a job with a token begin, and what comes behind: what strangers and members say to the server, and what
- * impostors and servers answer to a client. The input chooses the frames; random numbers are the connection's own, so
- * whatever is right is made here and spoilt as the input says. What must hold: who has not proven the token gets no further
- * than a refusal, whatever the order; a sealed frame that was changed is never taken; the server goes on serving.
+ * The handshake of a job with a token, and the frames behind it: what clients with and without the token send to the
+ * server, and what true and false servers answer to a client. The input chooses the frames. Each connection has its own
+ * random numbers, so this file makes valid frames and changes them as the input says. Invariants: a client that has not
+ * proven the token gets a refusal only, in every order of frames; a changed sealed frame is never accepted; the server
+ * goes on serving.
  *
- * Without libsodium there is nothing to try, and nothing is.
+ * Without libsodium the target does nothing.
  */
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -41,7 +42,7 @@ struct peer {
     const struct tti_secret *secret;
     struct tti_channel channel;
     unsigned char answer[TTI_CHANNEL_ANSWER];
-    int altered; /* something was said that is not in the protocol, or not true: nothing but a refusal may follow */
+    int altered; /* a frame broke the protocol or was false: only a refusal may follow */
 };
 
 static void settle(struct tti_service *service)
@@ -50,7 +51,7 @@ static void settle(struct tti_service *service)
     }
 }
 
-/* A connection of the service's, without a listener's detour: the other end of a pair. */
+/* A connection of the service without a listener: the other end of a socket pair. */
 static int connect_client(const struct sockaddr_un *address, socklen_t length)
 {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -124,7 +125,7 @@ static void be_client(struct fuzz_input *in, struct tti_service *service, struct
     if (status != TUTTI_OK) {
         return;
     }
-    p->altered = before; /* of this frame the proof alone counts, and it has arrived */
+    p->altered = before; /* only the proof of this frame matters, and it has arrived */
     tti_channel_seal(&p->channel, p->secret, true);
     for (int frames = 0; frames < 4 && in->left > 0; frames++) {
         frame = (struct tti_frame){.type = frames == 0 ? TTI_FRAME_HELLO : (uint8_t)(1 + fuzz_byte(in) % 9),
@@ -143,7 +144,7 @@ static void be_client(struct fuzz_input *in, struct tti_service *service, struct
     }
 }
 
-/* Any frames at all, from one who knows nothing. */
+/* Any frames, from a client without the token. */
 static void be_stranger(struct fuzz_input *in, struct tti_service *service, struct peer *p)
 {
     while (in->left > 0) {
@@ -201,7 +202,7 @@ static void try_server(struct fuzz_input *in)
 
 /* ---- the client ---------------------------------------------------------------------------------------------------- */
 
-/* Everything that a server says lies in the socket before the client asks, so none of it can be a proof. */
+/* All answers lie in the socket before the client asks, so none of them can be a proof. */
 static void try_client(struct fuzz_input *in)
 {
     int ends[2];

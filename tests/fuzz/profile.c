@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file with what this machine costs: taken whole and plausible, or not at all. */
+/* The machine profile file: it is accepted if it is complete and plausible, else ignored. */
 #include "fuzz.h"
 
 #include "engine/tuning/profile_file.h"

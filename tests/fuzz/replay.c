@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Runs a fuzz target without a fuzzer: every file that is named (a folder: every file in it), then ROUNDS mutations of
- * them, which the seed determines. What the tests do in the trees of the sanitizers; scripts/fuzz searches with libFuzzer.
+ * them, which the seed determines. The tests do this in the sanitizer builds; scripts/fuzz searches with libFuzzer.
  *
  *     replay [-r ROUNDS] [-s SEED] FILE|FOLDER...
  *
- * The input that is being run lies in the file that TUTTI_FUZZ_INPUT names, if it is set: there it is after a crash.
+ * If TUTTI_FUZZ_INPUT names a file, the current input lies in it, also after a crash.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -57,7 +57,8 @@ static void load(const char *path)
         return;
     }
     struct dirent **entries = NULL;
-    const int found = scandir(path, &entries, NULL, alphasort); /* sorted: the seed shall mean the same everywhere */
+    const int found =
+        scandir(path, &entries, NULL, alphasort); /* sorted: a seed gives the same inputs on every machine */
     for (int i = 0; i < found; i++) {
         char name[4096];
         snprintf(name, sizeof(name), "%s/%s", path, entries[i]->d_name);
@@ -152,7 +153,7 @@ static void show(void)
     }
 }
 
-/* The target gets memory of exactly this size: AddressSanitizer sees what reads beyond it. */
+/* The target gets memory of exactly this size: AddressSanitizer notices reads beyond it. */
 static void run(const struct input *m)
 {
     uint8_t *exact = malloc(m->size ? m->size : 1);

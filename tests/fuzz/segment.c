@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer of the same user may write anything into its own segment and into the doorbell, also while it is read. Rank 0 runs
- * operations of the input with a short deadline; a thread writes the input's words over rank 1's segment meanwhile. Any
- * status may come out, but nothing beside the buffers may be touched: they are allocated to the byte, and each segment ends
- * at a page that nobody may read.
+ * A peer of the same user may write anything into its own segment and into the doorbell, also while it is read. Rank 0
+ * runs operations of the input with a short deadline; meanwhile a thread writes the input's words over rank 1's
+ * segment. Any status is right, but no memory outside the buffers may be touched: they are allocated to the byte, and
+ * each segment ends at a page without access.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ static unsigned char *map_before_guard(size_t bytes)
     return base;
 }
 
-/* Most of what is read of a segment lies in its first pages, and what it tells about messages on one. */
+/* Most reads of a segment go to its first pages, and those about messages to one page. */
 static size_t place(struct fuzz_input *in)
 {
     const unsigned where = fuzz_byte(in) % 4;

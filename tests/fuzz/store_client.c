@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What something that is no store, or a broken one, answers to a client. The answers lie in the socket before the client
- * asks; behind them the connection ends, so nothing waits. Half of the inputs have a proper greeting in front. Who hangs up
- * during the greeting is asked a second time, and then there is nobody any more.
+ * Answers of a broken store, or of a program that is no store, to a client. The answers lie in the socket before the
+ * client asks; behind them the connection ends, so nothing waits. Half of the inputs start with a valid greeting. If
+ * the connection ends during the greeting, the client connects a second time, and then no server is there any more.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ static tutti_status connect_to_input(struct tti_client *client, int64_t deadline
         tti_frame_encode(&greeting, bytes);
         length = TTI_FRAME_HEADER;
     }
-    if (how & 2) { /* a reply with whatever stands in it */
+    if (how & 2) { /* a reply with any content */
         struct tti_frame reply = {.type = how & 4 ? TTI_FRAME_REPLY : (uint8_t)(fuzz_byte(answers) % 9),
                                   .key_length = how & 8 ? fuzz_byte(answers) : 0,
                                   .status = fuzz_byte(answers) % 40,
@@ -51,7 +51,7 @@ static tutti_status connect_to_input(struct tti_client *client, int64_t deadline
         close(ends[1]);
     }
     *fd = tti_private_adopt(ends[0]);
-    if (!(how & 64)) { /* it takes the request, but says no more; closed with the next one */
+    if (!(how & 64)) { /* it takes the request, but does not answer; closed with the next one */
         static int before = -1;
         if (before >= 0) {
             close(before);

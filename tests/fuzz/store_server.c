@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What clients send to the server of a unix store, descriptors included. A step of the input is a byte: what to do, and with
- * which of four clients. The server may hang up at any of them; it goes on serving, and keeps no descriptor of one that has
- * gone.
+ * Requests of clients to the server of a unix store, descriptors included. A step of the input is a byte: the action,
+ * and the client of four. The server may close any of these connections. It goes on serving other clients, and keeps no
+ * descriptor of a client that has gone.
  */
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -46,7 +46,7 @@ static void drain(int fd)
     }
 }
 
-/* A frame with a proper beginning: what stands in it is the input's. */
+/* A frame with a valid header; its content comes from the input. */
 static void send_frame(struct fuzz_input *in, int fd, int pass)
 {
     unsigned char bytes[TTI_FRAME_HEADER + 64];
@@ -82,7 +82,7 @@ static void greet(int fd)
     tti_wire_send(fd, bytes, sizeof(bytes), -1);
 }
 
-/* A client that nobody has disturbed is served as ever. */
+/* A client with a valid connection is served as before. */
 static void expect_service(struct tti_service *service, const struct sockaddr_un *address, socklen_t length)
 {
     const int fd = knock(address, length);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: trees=release,address timeout=180
-# The hang report of `tutti run` names the rank that the others wait for on Gloo, too, and since when.
+# On Gloo, too, the hang report of `tutti run` names the rank that the other ranks wait for, and since when.
 . "$(dirname "$0")/../tools/common.inc"
 export TUTTI_PLUGIN_PATH=$build/lib/tutti/plugins
 if [ ! -r "$TUTTI_PLUGIN_PATH/tutti-gloo.so" ]; then

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release
 #
-# A short part of the conformance suite over hosts with networks of their own, uneven and in turn. All of it, by hand:
+# A short part of the conformance suite over hosts with networks of their own, with uneven ranks and interleaved. The
+# whole suite, by hand:
 #     scripts/hosts run --hosts 3 --ranks 1,2,1 --interleave -- build/tutti check --backend hier
 . "$(dirname "$0")/common.inc"
 if [ ! -r "$build/lib/tutti/plugins/tutti-gloo.so" ]; then

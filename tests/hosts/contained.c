@@ -2,10 +2,9 @@
 /*
  * A rank in a container.
  *
- *   contained work           does some of everything with the others, and rank 0 says what its group is made of
+ *   contained work           runs some of each kind of call with the other ranks, and rank 0 describes its group
  *   contained fill           takes 80 MiB of the heap
- *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the others say what their calls end with, and go
- *                            on without it
+ *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the other ranks print how their calls end, and go on without it
  *   contained depart VICTIM  the same with a rank that returns from main with its group open
  *   contained shy VICTIM     the same while the group is made: rank VICTIM has come to the rendezvous, and hands over no memory
  *   contained grow           ranks 0 and 1 make a group of two, which rank 2 joins by a token
@@ -115,7 +114,7 @@ static int work(tutti_group *g)
     code = code == 0 ? heap(g) : code;
     code = code == 0 ? part(g) : code;
     if (code == 0 &&
-        tutti_barrier(g, NULL) != TUTTI_OK) { /* rank 0 serves the store, which parts need while they are made */
+        tutti_barrier(g, NULL) != TUTTI_OK) { /* rank 0 serves the store, which sub-groups need while they are made */
         return 1;
     }
     if (code == 0) {
@@ -152,7 +151,7 @@ static int survive(tutti_group *g)
     return code;
 }
 
-/* The token comes by the world's own broadcast: the newcomer takes no part in the smaller group. */
+/* The token comes by a broadcast of the world: the newcomer is no member of the smaller group. */
 static int grow(tutti_group *world)
 {
     tutti_error e = {0};
@@ -199,7 +198,7 @@ static tutti_status set(void *user, const char *key, const void *value, size_t l
     return tti_store_set(user, key, value, length, NULL);
 }
 
-/* What comes before memory is handed over is the last that this rank asks for. */
+/* The last request of this rank is the one before it hands over memory. */
 static tutti_status get_until_terms(void *user, const char *key, void *value, size_t capacity, size_t *length,
                                     int64_t timeout_ms)
 {
@@ -209,7 +208,7 @@ static tutti_status get_until_terms(void *user, const char *key, void *value, si
     return tti_store_get(user, key, value, capacity, length, timeout_ms, NULL);
 }
 
-/* Joins by the job's own store, but through functions that stop. */
+/* Joins through the job's own store, but with functions that stop. */
 static tutti_status init_shyly(tutti_group **group, tutti_error *e)
 {
     struct tti_world world;

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release,debug
 #
-# Ranks in containers: each has PID and mount namespaces of its own and is process 1 there, as the launchers of containers
-# leave it. With one network namespace, or one directory, they share memory all the same; without either, what is taken
-# instead says why.
+# Ranks in containers: each has PID and mount namespaces of its own and is process 1 there, as container launchers start
+# it. If the ranks have one network namespace or one directory in common, they still share memory. If not, the group's
+# description says which backend is taken instead, and why.
 . "$(dirname "$0")/common.inc"
 contained=$build/tests/hosts/contained
 if ! unshare --pid --fork --mount-proc true 2>"$work/err"; then
@@ -97,11 +97,12 @@ check_works shm "the /proc of another namespace"
 run_ranks --user --map-root-user --mount-proc -- "$contained" work
 check_works shm "own user namespaces"
 
-# What would read another process's memory by its number is not even tried.
+# Tutti does not even try to read another process's memory by its process number.
 TUTTI_ENGINE_SINGLE_COPY_BYTES=4K run_ranks --mount-proc -- "$contained" work
 check_works shm "single copy"
 
-# The suite, with variables instead of a launcher. Process 1 of a namespace does not even hear what it does to itself.
+# The suite, with variables instead of a launcher. Process 1 of a namespace does not even get the signals that it sends
+# to itself.
 run_ranks --mount-proc -- "$build/tutti" check --backend shm --quick
 check_status 0 "the conformance suite"
 check_line out '^\[0\] [1-9][0-9]* passed, 0 failed, [0-9]+ skipped$' "the conformance suite"
@@ -110,7 +111,7 @@ run_ranks --mount-proc -- "$contained" grow
 check_status 0 "a group grows"
 check_count out 'has grown to 3 on shm$' 3 "a group grows"
 
-# Rank 2 is killed from outside, while the others wait for it.
+# Rank 2 is killed from outside while the other ranks wait for it.
 kill_when_ready() {
     eventually grep -q ready "$work/out.2" || fail "rank 2 is not ready"
     local child
@@ -133,7 +134,7 @@ for options in "--mount-proc" "--user --map-root-user --mount-proc"; do
     check_mourned "rank 2 is killed ($options)"
 done
 
-# ... and before it has handed over any memory: the others have its pidfd.
+# ... and before it has handed over any memory: the other ranks have its pidfd.
 for options in "--mount-proc" "--user --map-root-user --mount-proc"; do
     runs=$((runs + 1))
     for rank in 0 1 2; do
@@ -200,7 +201,7 @@ if [ $gloo = yes ]; then
     check_line out "^\[host0\]   shared memory \(shm\) was not taken: $reason" "three networks"
 fi
 
-# `tutti info` knows it, too: of itself, and of the job.
+# `tutti info` reports it, too: for itself, and for the job.
 if [ $gloo = yes ]; then
     run_hosts --hosts 3 --launcher plain -- sh -c "$in_networks" sh "$build/tutti" info --group
     check_status 0 "info --group"
@@ -214,7 +215,7 @@ checks=$((checks + 1))
 [ "$(sed -n 's/^\[[0-2]\] *host  *\(boot .*\)/\1/p' "$work/out" | sort | uniq -c | awk '{print $1}')" = 3 ] ||
     fail "info: containers of one host do not have the same marks"
 
-# ... but with a directory in common, which sockets can lie in.
+# ... but with a common directory, in which sockets can lie.
 run_hosts --hosts 3 --launcher plain -- env TUTTI_SHM_DIRECTORY="$work/common" sh -c "$in_networks" sh "$contained" work
 check_status 0 "a directory in common"
 check_count out 'works on shm$' 3 "a directory in common"

@@ -2,9 +2,8 @@
 /*
  * A rank of a job on several hosts.
  *
- *   hello meet     meets the others in the store, checks that each rank is there once and agrees about the size, and
- *                  prints "hello RANK SIZE LOCAL_RANK LOCAL_SIZE HOST"
- *   hello stay     the same, and then waits for ever for what nobody says
+ *   hello meet     finds the other ranks in the store, checks that each rank is there once and has the same size, and prints "hello RANK SIZE LOCAL_RANK LOCAL_SIZE HOST"
+ *   hello stay     the same, and then waits for a key that no rank sets
  *   hello init     joins the job as a group and says what came of it
  */
 #include <stdio.h>
@@ -52,7 +51,7 @@ static int exchange_infos(struct tti_store *store, const struct rank_info *own)
     return 0;
 }
 
-/* The store may live in one of the ranks: nobody leaves before everybody is through. After that it may be gone. */
+/* A rank may serve the store: no rank leaves before all ranks have read it. After that the store may be gone. */
 static int final_barrier(struct tti_store *store, const struct rank_info *own)
 {
     tutti_error error;

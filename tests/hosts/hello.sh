@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release,debug
-# Jobs on several hosts: every rank is there once, on its host, and all of them meet. Hosts may have different numbers
-# of ranks, and ranks may be dealt out in turn.
+# Jobs on several hosts: every rank is there once, on its host, and finds all others. Hosts may have different numbers
+# of ranks, and ranks may be dealt out round-robin.
 . "$(dirname "$0")/common.inc"
 
 run_hosts --hosts 2 --ranks 2 --rate 1gbit --count-bytes -- "$hello" meet
@@ -25,7 +25,7 @@ check_status 0 "ranks in turn"
 check_line out '\[host0\] \[2\] hello 2 4 0 1 host0$' "ranks in turn"
 check_line out '\[host1\] \[3\] hello 3 4 0 1 host1$' "ranks in turn"
 
-# torchrun's and Slurm's variables: rank 0 serves, at a port that the others find.
+# torchrun's and Slurm's variables: rank 0 serves the store, at a port that the other ranks find.
 run_hosts --hosts 2 --launcher plain -- sh -c 'export RANK=${TUTTI_HOST_ID#host} WORLD_SIZE=2 LOCAL_RANK=0
     export LOCAL_WORLD_SIZE=1 MASTER_ADDR=host0 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True
     exec "$0" meet' "$hello"
@@ -39,8 +39,8 @@ run_hosts --hosts 2 --launcher plain -- sh -c 'export SLURM_PROCID=${TUTTI_HOST_
 check_status 0 "Slurm on two hosts"
 check_line out '^\[host1\] hello 1 2 0 -1 host1$' "Slurm on two hosts"
 
-# Open MPI's launcher tells nobody where rank 0 is, but its PMIx server does. What Open MPI itself leaves is no leak of Tutti's, and
-# the thread sanitizer does not understand its locks.
+# Open MPI's launcher gives no rank the address of rank 0, but its PMIx server does. Leaks of Open MPI itself are not
+# Tutti's, and the thread sanitizer does not understand its locks.
 if [ "$(basename "$build")" != tsan ] && [ -r "$build/lib/tutti/plugins/tutti-pmix.so" ] && command -v mpirun.openmpi >/dev/null; then
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 TUTTI_PLUGIN_PATH=$build/lib/tutti/plugins \
         run_hosts --hosts 2 --ranks 1,2 --launcher openmpi -- sh -c 'unset TUTTI_STORE; exec "$0" init' "$hello"
@@ -48,7 +48,8 @@ if [ "$(basename "$build")" != tsan ] && [ -r "$build/lib/tutti/plugins/tutti-pm
     check_count out 'joined [0-2] 3$' 3 "PMIx on two hosts"
 fi
 
-# What cannot span hosts says so on every rank, and one rank that does not fit fails all of them, by its name.
+# A backend that cannot span hosts returns an error on every rank. One rank that does not fit makes all ranks fail, and
+# they name it.
 run_hosts --hosts 2 --ranks 2 --run-option=--backend --run-option=shm -- "$hello" init
 check_status 1 "shm on two hosts"
 check_line out 'failed: backend shm needs all ranks on one host' "shm on two hosts"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release,debug
 #
-# A host is lost in the middle of an all_reduce: its link is cut, its interface goes down, it vanishes, or its processes are
-# killed. Every rank that is left, on the side that was cut off as well, gets an error that names a host that it cannot
-# reach, a second after the deadline at the latest; here it may take longer by what a busy machine takes. All cases run at
-# the same time: they mostly wait.
+# A host is lost in the middle of an all_reduce: its link is cut, its interface goes down, it vanishes, or its processes
+# are killed. Every remaining rank, also on the side that was cut off, gets an error that names a host that it cannot
+# reach, at most a second after the deadline. The test allows more time for a busy machine. All cases run at the same
+# time, since they mostly wait.
 . "$(dirname "$0")/common.inc"
 deadline_ms=30000
 late_ms=90000 # after which it did not come by the deadline, however slow the machine is
@@ -23,7 +23,7 @@ start() {
         "$here/ranks_of" "$3" "$build/tests/hosts/summing" "$2" "$deadline_ms" >"$work/$1.out" 2>"$work/$1.err" </dev/null &
 }
 
-# names NAME RANK HOST...: what this rank has said.
+# names NAME RANK HOST...: this rank's error names one of these hosts.
 names() {
     local name=$1 rank=$2 line ms
     shift 2

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release,debug
-# A host vanishes, or its link is cut: all others end in time and name it. A job that is killed from outside leaves
-# nothing behind on any host.
+# A host vanishes, or its link is cut: the launchers on all other hosts end in time and name it. A job that is killed
+# from outside leaves nothing behind on any host.
 # tutti-test: timeout=300
 . "$(dirname "$0")/common.inc"
 silence="--run-option=--node-timeout --run-option=30"
 
-# One that only follows. `stay` does not end by itself: its launcher must.
+# A host that does not serve the store. `stay` does not end by itself: its launcher must end it.
 run_hosts --hosts 3 --ranks 1,2,1 $silence --since hello --drop 1@0.3 -- "$hello" stay
 check_status 125 "host1 is dropped"
 for host in host0 host2; do
@@ -15,13 +15,13 @@ for host in host0 host2; do
 done
 check_count err 'is lost' 2 "nobody else is named"
 
-# The one that serves the store.
+# The host that serves the store.
 run_hosts --hosts 2 --ranks 1 $silence --since here --cut 0@0.3 -- sh -c 'echo here; exec sleep 200'
 check_status 125 "the link of host0 is cut"
 check_line err '^\[host1\] tutti run: node 0 \(host0\) is lost: ' "host1 names host0"
 check_line err '^\[host0\] tutti run: node 1 \(host1\) is lost: ' "and the other way round"
 
-# A rank fails: every node says which, and exits with its code.
+# A rank fails: the launcher of every node names it, and exits with its code.
 run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 3 ] || kill -SEGV $$; exec sleep 200'
 check_status 139 "a rank dies"
 check_count err 'rank 3 on node 1 \(host1\) killed by SIGSEGV after ' 2 "both nodes name it"

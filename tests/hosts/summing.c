@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summing BACKEND DEADLINE_MS: a rank that sums with the others until that fails, as it must when a host is lost.
+ * summing BACKEND DEADLINE_MS: a rank that reduces with the other ranks until a call fails, as it must when a host is
+ * lost.
  *
- * Rank 0 prints "all are summing" when everybody is. At the end each rank prints
+ * Rank 0 prints "all are summing" when all ranks do. At the end each rank prints
  *     [RANK] ended STATUS after MS ms: SENTENCE
- * with the time that the failed call has taken. A call that fails takes the group with it, so the exit code says whether
- * everything else went well: 0, else 1.
+ * with the time that the failed call took. A failed call fails the group. The exit code is 0 if everything else went
+ * well, else 1.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <tutti/tutti.h>
 
-enum { COUNT = 3 << 18 }; /* 3 MiB: pieces that overlap */
+enum { COUNT = 3 << 18 }; /* 3 MiB: chunks that overlap */
 
 static double now_ms(void)
 {

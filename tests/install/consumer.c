@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program outside the project that knows Tutti only by its installation: it trains nothing, but checks that the header
- * and the library that it was linked with are of one version, and that two threads can add up.
+ * A program outside the project that uses the installed Tutti. It checks that the header and the library that it was
+ * linked with have one version, and that two threads can reduce.
  */
 #include <stdio.h>
 #include <tutti/tutti.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The headers in C++: consumer.cc and options.cc compile without a warning in each standard from C++11 on, with each
-# compiler that is here, and run; and tutti.hpp has a setter for every field of the structs that it builds.
+# installed compiler, and run; and tutti.hpp has a setter for every field of the structs that it builds.
 set -eu
 source=${TUTTI_SOURCE:?}
 build=${TUTTI_BUILD:?}

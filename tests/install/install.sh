@@ -29,7 +29,7 @@ restore()
 trap restore EXIT
 
 cmake --install "$build" --prefix "$work/first" >"$work/log" || { cat "$work/log"; exit 1; }
-mv "$work/first" "$work/prefix" # the tree must not care
+mv "$work/first" "$work/prefix" # must have no effect on the tree
 if grep -rIl -e "$work/first" -e "$source" -e "$build" "$work/prefix"; then
     fail "these files name the folder they were built or installed in"
 fi
@@ -44,7 +44,7 @@ done
 [ ! -d "$build/man/man3" ] || [ -e "$work/prefix/share/man/man3/tutti_all_reduce.3" ] || fail "the manual pages are not installed"
 version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* //p' "$source/include/tutti/tutti.h" | paste -sd .)
 
-# expect PROGRAM: runs and says its version.
+# expect PROGRAM: it runs and prints its version.
 expect()
 {
     output=$("$@") || fail "$* failed: $output"
@@ -86,7 +86,7 @@ fi
 "$work/prefix/bin/tutti" info --json >"$work/info.json" || fail "the installed program does not run"
 python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/info.json" || fail "tutti info --json is not JSON"
 
-# Packagers install below DESTDIR; uninstalling leaves nothing but folders that may be shared with others.
+# Packagers install below DESTDIR; uninstalling leaves only folders that other packages may share.
 DESTDIR=$work/staging cmake --install "$build" --prefix /opt/tutti >"$work/log" || { cat "$work/log"; exit 1; }
 [ -e "$work/staging/opt/tutti/include/tutti/tutti.h" ] || fail "DESTDIR was not heeded"
 "$source/scripts/uninstall" "$build" "$work/staging"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The manual pages: each exported function and each command of the program has one, `man` finds it by its name and it says
-# what its header says; mandoc has nothing to complain about; and a page that lacks something is noticed.
+# The manual pages: each exported function and each command of the program has one, `man` finds it by its name, and it
+# has the text of the header. mandoc reports nothing. The check notices an incomplete page.
 set -eu
 source=${TUTTI_SOURCE:?}
 build=${TUTTI_BUILD:?}
@@ -50,7 +50,7 @@ mandoc -T utf8 man3/tutti_all_reduce.3 | sed 's/.\x08//g' >"$work/text"
 grep -q 'Bus bandwidth' "$work/text" || fail "tutti_all_reduce(3) does not say what the header says: $(cat "$work/text")"
 grep -q 'const DLTensor \*input' "$work/text" || fail "tutti_all_reduce(3) does not show its arguments"
 
-# what is wrong is seen
+# the check notices errors
 echo ".Xx" >>man3/tutti_send.3
 ! mandoc -T lint -W warning man3/tutti_send.3 >/dev/null || fail "mandoc takes anything"
 rm man3/tutti_recv.3

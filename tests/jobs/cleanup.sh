@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A job leaves nothing behind, however it ends: well, by a rank that exits, or by SIGKILL to a rank, to the launcher, to
-# all at once, in the middle of a reduction. The launcher's exit code tells the first cause.
+# A job leaves nothing behind, however it ends: normally, by a rank that exits, or by SIGKILL to a rank, to the
+# launcher, or to all processes at once, in the middle of a reduction. The launcher's exit code is that of the first
+# cause.
 #
 # tutti-test: timeout=240
 . "$(dirname "$0")/common.inc"
@@ -79,7 +80,7 @@ start 2
 kill -TERM "$launcher"
 finish_job 143 "the launcher is told to end"
 
-# A stopped rank, then everybody killed: nothing waits for it.
+# A stopped rank, then all processes are killed: no process waits for the stopped one.
 start 3
 kill -STOP "$(echo "$pids" | head -n 1)"
 kill -KILL "$launcher"

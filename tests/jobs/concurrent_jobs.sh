@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two jobs that are started at once, each adding a number of its own, never see one another's, whatever started them:
-# tutti run, mpirun, mpiexec of hydra, torchrun's variables, Slurm's. (tests/launchers proves the same of the store
-# alone.) Launchers that are not installed are left out.
+# Two jobs start at the same time, and each adds a number of its own. Neither sees the other's number, with each
+# launcher: tutti run, mpirun, mpiexec of hydra, torchrun's variables, Slurm's. (tests/launchers checks the same for the
+# store alone.) Launchers that are not installed are left out.
 #
 # tutti-test: timeout=240
 . "$(dirname "$0")/common.inc"

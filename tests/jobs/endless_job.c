@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that reduces again and again, until something ends it: endless_job [exit RANK CODE]. With arguments, RANK
- * calls exit(CODE) in the middle. Messages are large, so that shared windows, sub-groups and sleepers are all in
- * use. Prints "ready RANK PID" after the first round. A rank that is told of a failure ends with 9: the launcher
- * must report the first cause, not this.
+ * A rank that reduces in a loop until it is ended: endless_job [exit RANK CODE]. With arguments, RANK calls exit(CODE)
+ * in the middle. Messages are large, so that windows of shared memory, sub-groups and sleeping ranks are all in use.
+ * Prints "ready RANK PID" after the first round. A rank whose call fails exits with code 9: the launcher must report
+ * the first cause, not this code.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A hundred short jobs in a row: each begins, adds, meets in a barrier and ends; none hangs, fails or leaves anything.
-# Half of them run beside processes that want every CPU, so that ranks are taken off theirs at any place.
+# A hundred short jobs in a row: each begins, adds, runs a barrier and ends; none hangs, fails or leaves anything. Half
+# of them run beside processes that load every CPU, so that ranks are preempted at any place.
 #
 # tutti-test: timeout=300 trees=release,debug
 . "$(dirname "$0")/common.inc"

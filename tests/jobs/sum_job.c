@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank of a short job: sum_job NUMBER [ROUNDS]. All ranks add NUMBER; who sees another sum than ranks times
- * NUMBER has met a rank of another job. Prints "NUMBER rank size backend". Before the end there is a barrier, so
- * that a rank that leaves early takes nothing away from the others.
+ * A rank of a short job: sum_job NUMBER [ROUNDS]. All ranks add NUMBER. If a rank gets another sum than ranks times
+ * NUMBER, a rank of another job took part. Prints "NUMBER rank size backend". A barrier comes before the end, so that
+ * no rank leaves while others still need it.
  */
 #include <stdio.h>
 #include <stdlib.h>

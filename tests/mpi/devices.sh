@@ -23,15 +23,15 @@ for flavour in $(flavours); do
         launch "$flavour" 2 ./tutti check --backend mpi --device cuda --quick --filter "$cases" ||
             fail "tutti check of device tensors with $flavour: $cases"
     done
-    # Who only receives gives no address to send from: Open MPI takes one address twice to mean in place.
+    # A rank that only receives passes no address to send from: Open MPI takes the same address twice to mean in place.
     launch "$flavour" 2 ./tutti check --backend mpi --device cuda --filter scatter/dims/u8/5x7x600 ||
         fail "tutti check of scattered device tensors with $flavour"
 
     double=$PWD/tests/mpi/double.devices.$flavour.so
     "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" -ldl ||
         fail "the double does not compile with $flavour"
-    # What one is asked for, the other must not get: a device's memory traps when host code touches it. The suite has a
-    # deadline of its own, so blocking calls have to be asked for. Of the floats MPI has two.
+    # Each MPI must only get the kind of memory that it takes: a device's memory traps when host code touches it. The
+    # suite has a deadline of its own, so blocking calls need a setting. Of the float types MPI has two.
     aware=(env LD_PRELOAD="$double" DOUBLE_CUDA=1)
     text=$(TUTTI_MPI_BLOCKING=always output_of "$flavour" 2 "${aware[@]}" ./tutti check --backend mpi --device cuda --quick --filter '/types/f') ||
         fail "tutti check with a CUDA-aware $flavour: $text"

@@ -46,7 +46,7 @@ for flavour in $(flavours); do
     has "$text" "^double: level serialized$" "mpi.thread_level with $flavour"
     has "$text" "threads serialized" "what $flavour gave"
     has "$text" "CUDA yes, ROCm no" "mpi.cuda_aware=auto with $flavour"
-    # rank 0 tells it twice, in the description and at the end
+    # rank 0 prints it twice, in the description and at the end
     for row in "3 all_reduce 3 12000" "3 broadcast 1 12" "3 all_gather 1 40" "3 all_to_all 1 80" "3 barrier 1 0" \
         "2 send 1 28" "1 recv 1 28"; do
         read -r times kind calls bytes <<<"$row"

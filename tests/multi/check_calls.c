@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2 timeout=120 trees=release,debug,address,undefined */
 /*
- * The setting check_calls on an engine that does not compare calls itself, NCCL (a double): what ranks hear that are out of
- * step, or alone; and groups that cannot be made with it. That every kind of difference is noticed is the suite's
- * (conformance.nccl.check_calls).
+ * The setting check_calls on an engine that does not compare calls itself, NCCL (a double): the errors of ranks that
+ * make different calls, or call alone; and groups that cannot have the setting. The suite
+ * (conformance.nccl.check_calls) tests every kind of difference.
  */
 #include "nccl_support.h"
 
@@ -43,7 +43,7 @@ static void out_of_step(tutti_group *g)
     }
 }
 
-/* The last rank does not come: the others hear that before anything is on the device, and the group fails. */
+/* The last rank does not come: the other ranks get that error before anything is on the device, and the group fails. */
 static void missing(tutti_group *g)
 {
     if (rank < ranks - 1) {
@@ -72,7 +72,7 @@ int main(void)
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     EXPECT_OK(tutti_group_destroy(g, &err));
     EXPECT_ERROR(TUTTI_MISMATCH, "check_calls", group_make(rank == 0 ? "check_calls=on" : "check_calls=off", &g));
-    /* on hosts of their own, which nothing joins but NCCL */
+    /* on hosts of their own, between which only NCCL connects */
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     snprintf(host, sizeof(host), "host%d", rank);
     setenv("TUTTI_HOST_ID", host, 1);

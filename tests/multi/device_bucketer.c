@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=1,2 timeout=120 trees=release,debug,address,undefined */
 /*
- * Gradients on a device: some lie one behind the other, some do not and are packed there; every step gives each of them the
- * mean over the ranks. A model whose gradients lie elsewhere is refused.
+ * Gradients on a device: some are contiguous, others are packed there. Every step gives each gradient the mean over the
+ * ranks. A model whose gradients lie elsewhere is refused.
  */
 #include <tutti/overlap.h>
 

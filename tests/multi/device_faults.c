@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
 /*
- * A device that refuses a copy, on one rank: it gets the driver's error, the others MISMATCH naming it, nobody a wrong number, and
- * the group works on. With a tensor that is strided, so that the copy is its packing, and with one that is not.
+ * On one rank the device refuses a copy. That rank gets the driver's error, the other ranks get MISMATCH, which names
+ * it. No rank gets a wrong number, and the group works on. The tensor is strided (then the copy is its packing) or
+ * contiguous.
  */
 #include <stdbool.h>
 

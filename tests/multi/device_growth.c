@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2 timeout=120 trees=release,debug,address,undefined */
 /*
- * Copies need memory, and larger tensors more of it. Freeing any would wait for all that runs on the device, which may be
- * another operation that waits for other ranks. So a stream is held here, and operations of every kind, each larger than the
- * one before, must come to their ends nevertheless.
+ * Copies need memory, larger tensors more of it. Freeing device memory waits for all work on the device, which may be
+ * another operation that waits for other ranks. So this test blocks a stream, and operations of every kind, each larger
+ * than the one before, must still end.
  */
 #include <stdatomic.h>
 
@@ -36,7 +36,7 @@ int main(void)
     struct device_vector gate;
     void *stream = NULL;
     device_choose("delay_us=0");
-    setenv("TUTTI_DEVICE_CHUNK", "1G", 1); /* one piece, so that its memory grows */
+    setenv("TUTTI_DEVICE_CHUNK", "1G", 1); /* one chunk, so that its memory grows */
     tutti_group *g = device_open(TUTTI_CONFIG(.device = "cuda", .backend = "shm"));
     rank = tutti_group_rank(g);
     vector_make(g, &v, LARGEST);

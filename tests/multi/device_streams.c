@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=1,2,3 timeout=120 trees=release,debug,address,undefined */
 /*
- * Operations between what an application has queued on its streams: they begin when that is done, and what is queued behind them
- * sees the result, without the host waiting. The device is slow, so whoever does not wait sees old values.
+ * Operations on streams on which an application has queued work. An operation begins when the work before it has ended;
+ * work behind it sees the result; the host does not wait. The device is slow, so code that does not wait sees old
+ * values.
  */
 #include "device_support.h"
 
@@ -18,7 +19,7 @@ static void hear(tutti_status status, const tutti_error *error, void *user)
     *(int *)user = status != TUTTI_OK ? status : -1;
 }
 
-/* Sends, reduces and fetches, all in one stream's order; the host fills and looks. */
+/* Copies to the device, reduces and copies back, all in one stream's order; the host fills and checks. */
 static void synchronous(tutti_group *g, void *stream, struct device_vector *v)
 {
     for (int round = 0; round < 5; round++) {
@@ -31,7 +32,7 @@ static void synchronous(tutti_group *g, void *stream, struct device_vector *v)
     }
 }
 
-/* The same without a wait of the host from the first copy to the last; the result is fetched on another stream. */
+/* The same without a wait of the host from the first copy to the last; another stream copies the result back. */
 static void asynchronous(tutti_group *g, void *stream, struct device_vector *v)
 {
     void *other = NULL;
@@ -51,8 +52,8 @@ static void asynchronous(tutti_group *g, void *stream, struct device_vector *v)
     EXPECT(cuda.stream_destroy(other) == 0);
 }
 
-/* Two operations and the copies around them stand in a stream that does not begin before the host has called all of them: a call
- * that waited would wait for ever. */
+/* Two operations and the copies around them are queued on a stream that does not start before the host has made all
+ * these calls: a call that waited would wait for ever. */
 static void enqueued(tutti_group *g, void *stream, struct device_vector *v)
 {
     uint32_t *word = NULL;
@@ -79,7 +80,7 @@ static void enqueued(tutti_group *g, void *stream, struct device_vector *v)
     EXPECT(cuda.free_host(word) == 0);
 }
 
-/* Behind the return nobody hears that an operation failed: the group fails with it, and the stream goes on. */
+/* After the call has returned, no caller gets the operation's error: the group fails with it, and the stream goes on. */
 static void enqueued_failure(tutti_group *g, void *stream, struct device_vector *v)
 {
     const int32_t all[] = {0, 1, 2};
@@ -87,7 +88,7 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
     tutti_work *work = NULL;
     EXPECT_OK(tutti_group_create(g, all, ranks, NULL, &child, &err));
     const uint32_t tag = rank == 0 ? 1 : 0;
-    /* with a callback somebody does hear */
+    /* a callback does get the error */
     int heard = 0;
     EXPECT_OK(tutti_all_reduce_async(child, &v->tensor, &v->tensor, TUTTI_SUM,
                                      TUTTI_CALL(IN_LINE(stream), .tag = tag, .callback = hear, .user = &heard), &work));
@@ -107,7 +108,7 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
     tutti_group_destroy(child, &err);
 }
 
-/* A message leaves when its tensor is ready, and lands when nobody reads the old one any more. */
+/* A message is sent when its tensor is ready, and written when the old tensor is no longer read. */
 static void messages(tutti_group *g, void *stream, struct device_vector *out, struct device_vector *in)
 {
     const int next = (rank + 1) % ranks;
@@ -125,7 +126,7 @@ static void messages(tutti_group *g, void *stream, struct device_vector *out, st
     }
 }
 
-/* A stream goes on also behind an operation that failed, or has ended long ago. */
+/* A stream also goes on behind an operation that has failed, or has ended long ago. */
 static void ends(tutti_group *g, void *stream, struct device_vector *v)
 {
     tutti_work *work = NULL;
@@ -143,7 +144,7 @@ static void ends(tutti_group *g, void *stream, struct device_vector *v)
     EXPECT_ERROR(TUTTI_BAD_STATE, "released", tutti_work_wait_stream(work, stream, &err));
 }
 
-/* A batch that nobody ends outlives its group, and is given up with the next one. */
+/* A batch that is never ended outlives its group, and is dropped with the next one. */
 static void abandoned(tutti_group *g, void *stream, struct device_vector *v)
 {
     const int32_t me[] = {rank};
@@ -197,7 +198,7 @@ int main(void)
     rank = tutti_group_rank(g);
     ranks = tutti_group_size(g);
     EXPECT(cuda.stream_create(&stream, 1) == 0);
-    vector_make(g, &v, 700001); /* three pieces */
+    vector_make(g, &v, 700001); /* three chunks */
     vector_make(g, &w, 700001);
     synchronous(g, stream, &v);
     synchronous(g, NULL, &v);

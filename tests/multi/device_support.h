@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program on a device, as an application is one: it has streams and pinned memory of its own. The device is the double of
- * libcuda.so.1 (tests/doubles), whose memory traps when host code touches it, and which takes its time.
+ * A program on a device, like an application: it has streams and pinned memory of its own. The device is the double of
+ * libcuda.so.1 (tests/doubles), whose memory traps when host code touches it, and which is slow.
  */
 #ifndef TESTS_MULTI_DEVICE_SUPPORT_H
 #define TESTS_MULTI_DEVICE_SUPPORT_H
@@ -36,7 +36,7 @@ static inline void *function_of(void *library, const char *name)
     return function;
 }
 
-/* Chooses the double; before anything else of Tutti. `orders` as in tests/doubles/README.md. */
+/* Chooses the double. To be called before any function of Tutti. `orders` as in tests/doubles/README.md. */
 static inline void device_choose(const char *orders)
 {
     char path[4096];

@@ -22,7 +22,7 @@ static inline void expect_that(int ok, int line, const char *text)
 #define EXPECT(condition) expect_that((condition), __LINE__, #condition)
 #define EXPECT_OK(call)   expect_that((call) == TUTTI_OK, __LINE__, #call)
 
-/* The call, which fills err, fails so and says that word. */
+/* The call, which fills err, fails with this status, and its sentence contains this text. */
 #define EXPECT_ERROR(want, word, call)                                                                                 \
     expect_that((call) == (want) && err.status == (want) && strstr(err.message, (word)) != NULL, __LINE__,             \
                 #call " gives " #want)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,4 timeout=120 */
 /*
- * What ranks are told when one of them is late, gone, or calls something else. Runs on the ranks that the launcher
+ * The errors of ranks when one of them is late, has left, or makes another call. Runs on the ranks that the launcher
  * started (processes) and, on rank 0, on threads. Every case works on a group of its own, because most of them end with
  * that group failed; the world group keeps the ranks in step.
  */
@@ -51,7 +51,7 @@ static tutti_status sum(tutti_group *g, int64_t count, const tutti_call *call)
     return status;
 }
 
-/* Small and large: the laggard is named, later calls and the laggard itself hear REVOKED. */
+/* Small and large: the error names the late rank; later calls and the late rank itself get REVOKED. */
 static void late_rank(tutti_group *world, int64_t count)
 {
     tutti_group *g = fresh(world, 2);
@@ -63,7 +63,7 @@ static void late_rank(tutti_group *world, int64_t count)
         tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = 500, .error = &e));
         char name[24];
         snprintf(name, sizeof(name), "rank %d", late);
-        /* the first to give up ends the group; another may be told so while it is still in the same call */
+        /* the first rank to abort fails the group; another rank may get REVOKED in the same call */
         expect(status == TUTTI_TIMEOUT && e.suspect == late && strstr(e.message, name), world, "late: time-out", &e);
         expect(e.scope == TUTTI_SCOPE_GROUP && e.operation == TUTTI_OP_ALL_REDUCE && e.sequence == 1, world,
                "late: details", &e);
@@ -82,7 +82,7 @@ static void late_rank(tutti_group *world, int64_t count)
     tutti_group_destroy(g, NULL);
 }
 
-/* A root far ahead waits for credit; it names the rank that is behind, not those that merely follow. */
+/* A root far ahead waits for credit; it names the late rank, not the ranks that wait for that one. */
 static void slow_leaf(tutti_group *world)
 {
     tutti_group *g = fresh(world, 1);
@@ -175,7 +175,8 @@ static void different_calls(tutti_group *world)
     tutti_group_destroy(g, NULL);
 }
 
-/* A root that has returned hears it in its next call that waits, once; the others heard it before. The group works on. */
+/* A root that has returned gets the error in its next call that waits, once; the other ranks got it before. The group
+ * works on. */
 static void different_from_root(tutti_group *world)
 {
     tutti_group *g = fresh(world, 1);

@@ -2,8 +2,8 @@
 /* tutti-test: ranks=1,2,4 timeout=120 trees=release,debug,address,undefined */
 /*
  * tutti_alloc and tutti_free between processes: every size class of blocks, in operations, through sub-groups, freed
- * and used again, and what is said when there is not enough. What an engine does with such memory is its own affair;
- * results must be right.
+ * and used again, and the error when there is not enough. Engines may use such memory in any way; results must be
+ * right.
  */
 #include "heap_support.h"
 
@@ -102,8 +102,8 @@ static void mixed(tutti_group *g)
     }
 }
 
-/* (A group of one rank runs on another backend, so in a job of two ranks the second group shares nothing.)
- * Neighbours in pairs that overlap, the world in between: each group uses what any other has allocated. */
+/* (A group of one rank runs on another backend, so in a job of two ranks the second group shares nothing.) Pairs of
+ * neighbours that overlap, and the world: each group uses the memory that every other group has allocated. */
 static void sub_groups(tutti_group *g)
 {
     int32_t rank = tutti_group_rank(g);
@@ -153,7 +153,7 @@ static void sub_groups(tutti_group *g)
     free(other);
 }
 
-/* The parent goes first; what it has allocated stays with its children. */
+/* The parent is destroyed first; its allocations stay with its children. */
 static void parent_first(void)
 {
     tutti_group *world = NULL;
@@ -169,7 +169,7 @@ static void parent_first(void)
     check_sum(all, memory, count);
     EXPECT_ERROR(TUTTI_BAD_STATE, "", tutti_alloc(world, 1, &memory, &err));
     EXPECT_OK(tutti_free(all, memory, &err));
-    EXPECT_OK(tutti_alloc(all, count, &memory, &err)); /* left to the group */
+    EXPECT_OK(tutti_alloc(all, count, &memory, &err)); /* freed by the group */
     EXPECT_OK(tutti_group_destroy(all, &err));
 }
 

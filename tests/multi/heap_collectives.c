@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,5 timeout=600 trees=release,debug,address,undefined */
 /*
- * Every collective between processes whose tensors lie in the heap, in registered memory, in private memory, or partly
- * here and partly there: the way is another one each time, the result is not. Then a rank that gives up in the middle
- * of a large call and uses its memory again at once: no rank writes there any more.
+ * Every collective between processes whose tensors lie in the heap, in registered memory, in private memory, or in
+ * both: the algorithm differs each time, the result does not. Then a rank aborts in the middle of a large call and uses
+ * its memory again at once: no rank writes there any more.
  */
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ enum place { HEAP, REGISTERED, RAGGED, PRIVATE, PLACES };
 
 struct memory {
     unsigned char *blocks[PLACES][2];
-    unsigned char *registered[2]; /* as malloc has given them */
+    unsigned char *registered[2]; /* as returned by malloc */
 };
 
 static void memory_open(tutti_group *g, struct memory *m)
@@ -97,7 +97,7 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
 static void check_way(tutti_group *g, const struct reference_call *c, bool plain)
 {
     const size_t bytes = c->count * c->rows * tutti_dtype_size(c->dtype) * (plain ? 1 : (size_t)c->size);
-    const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaves could not find their parts */
+    const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaf ranks could not find their parts */
     const char *algorithm = tutti_group_algorithm(g, 0);
     bool shared = algorithm && strcmp(algorithm, "zero_copy") == 0;
     if (shared != (bytes >= 4096 && !hidden)) {
@@ -175,7 +175,7 @@ static tutti_group *with_settings(const char *const *settings, const size_t *siz
     return g;
 }
 
-/* Whatever is not inline goes without staging. */
+/* All calls that are not inline go without staging. */
 static void from_the_first_byte(void)
 {
     static const size_t sizes[] = {120, 1000, 3000, 5000};
@@ -184,7 +184,7 @@ static void from_the_first_byte(void)
     EXPECT_OK(tutti_group_destroy(g, &err));
 }
 
-/* Private tensors are read by the kernel, wherever it may. */
+/* The kernel copies private tensors, if it is allowed to. */
 static void read_by_the_kernel(void)
 {
     static const size_t sizes[] = {120, 5000, 70001, (size_t)5 << 18};
@@ -238,7 +238,7 @@ static void parts_at_the_end(tutti_group *g)
     free(out);
 }
 
-/* A mark on each page: writing them is quick, so a rank that is in the middle of a chunk has not ended it by then. */
+/* A mark on each page. Writing the marks is quick, so another rank is still in the middle of its chunk then. */
 static void mark(unsigned char *block, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += PAGE) {
@@ -283,7 +283,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
     DLTensor t = tutti_tensor_1d(block, &count, TUTTI_F32);
     tutti_status status = TUTTI_OK;
     bool anybody = false;
-    /* A call in which that rank need not wait succeeds, and has tested nothing. After some of them it comes early. */
+    /* If that rank need not wait, the call succeeds and has tested nothing. After some such calls the rank comes early. */
     for (int i = 0; i < 100 && !anybody; i++) {
         int32_t hasty = i % tutti_group_size(g);
         if (i < 20 || rank == hasty) {
@@ -306,7 +306,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
         anybody = one_of_all(world, status != TUTTI_OK);
     }
     EXPECT(anybody);
-    if (status == TUTTI_OK) { /* all had done their shares for it before one gave up */
+    if (status == TUTTI_OK) { /* all ranks had done their part of the call before one aborted */
         mark(block, bytes);
     }
     EXPECT(is_marked(block, bytes));
@@ -333,7 +333,7 @@ int main(void)
         for (int i = 0; i < 8; i++) {
             one_gives_up(world, i % 2, i / 2 % 4 == 3 ? TUTTI_OP_REDUCE : TUTTI_OP_ALL_REDUCE);
         }
-        world_and_sub_groups(world, 2); /* the heap still is what it was */
+        world_and_sub_groups(world, 2); /* the heap is unchanged */
     }
     EXPECT_OK(tutti_finalize(&err));
     return failures != 0;

@@ -2,8 +2,8 @@
 /* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
 /*
  * Messages between processes whose tensors lie in the heap, in registered memory or in private memory on either side:
- * the way is another one each time, the result is not. Then a rank that gives up a message and uses its memory again.
- * All that also where the kernel copies private memory, and then where it may not any more.
+ * the algorithm differs each time, the result does not. Then a rank aborts a message and uses its memory again. All
+ * this also while the kernel copies private memory, and after it may not any more.
  */
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -115,8 +115,8 @@ static void all_ways(tutti_group *world)
     memory_close(world, &m);
 }
 
-/* Rank 0 offers with a short deadline; rank 1 comes late, or in the middle. A failed receive may hold anything; one
- * that succeeds has what was sent, and not what rank 0 has written since. */
+/* Rank 0 offers with a short deadline; rank 1 comes late, or in the middle. A failed receive may hold anything. A
+ * successful one holds the data that were sent, not what rank 0 has written since. */
 static void sender_gives_up(tutti_group *world, enum place place, int turn)
 {
     const int64_t count = (int64_t)8 << 20;

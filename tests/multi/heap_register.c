@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,4 timeout=120 trees=release,debug,address,undefined */
 /*
- * tutti_register and tutti_unregister between processes: memory of every kind that a program has keeps its content
- * through both, what cannot be taken is refused on all ranks with the reason, and a forked child has a copy.
+ * tutti_register and tutti_unregister between processes: every kind of memory keeps its content through both calls;
+ * memory that cannot be registered is refused on all ranks with the reason; a forked child has a copy.
  */
 #include "heap_support.h"
 
@@ -266,7 +266,7 @@ static void sub_groups(tutti_group *g)
     munmap(memory, count * sizeof(float));
 }
 
-/* What a message that has not ended needs stays where it is, in whatever group it is under way. */
+/* Memory that a pending message needs stays where it is, in every group. */
 static void used_by_messages(tutti_group *world)
 {
     const int32_t rank = tutti_group_rank(world);
@@ -304,7 +304,7 @@ static void used_by_messages(tutti_group *world)
     munmap(memory, bytes);
 }
 
-/* A group that has failed, or goes, gives the memory back all the same. */
+/* A group that has failed, or is destroyed, gives the memory back, too. */
 static void without_the_others(tutti_group *world)
 {
     tutti_group *g = NULL;

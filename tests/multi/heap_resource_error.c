@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
 /*
- * One rank lacks descriptors in tutti_alloc and tutti_register, from none to as many as it takes: all ranks get
- * NO_RESOURCE with its name, and no rank waits for its descriptor; the group and the memory are as before. Each rank in
- * turn.
+ * One rank runs out of descriptors in tutti_alloc and tutti_register, with each limit from none to enough. All ranks
+ * get NO_RESOURCE, which names that rank, and no rank waits for its descriptor. The group and the memory are unchanged.
+ * Each rank is tested.
  */
 #include "heap_support.h"
 
@@ -14,7 +14,7 @@
 #define MOST  64 /* descriptors that a call may need */
 #define BYTES ((size_t)300000)
 
-/* What is tried with few descriptors. */
+/* The call that is made with few descriptors. */
 typedef tutti_status trial(tutti_group *g, void **memory);
 
 static tutti_status allocate(tutti_group *g, void **memory)

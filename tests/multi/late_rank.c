@@ -10,8 +10,8 @@
 
 enum { TEXT = 440, RANKS = 4, WAIT_MS = 1500, LONG_MS = 60000 };
 
-/* Without what a rank has seen of the process of another one, which changes from look to look, and without the time, since
- * two deadlines may pass at once. */
+/* Leaves out the state of the other rank's process, which changes from poll to poll, and the time, since two deadlines
+ * may pass at once. */
 static void strip(char *text)
 {
     char *to = text;

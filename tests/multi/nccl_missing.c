@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
- * The error of a collective on NCCL that does not end: it names the rank that has not come, called something else or
- * has failed, or says that all ranks have come. NCCL itself (a double) reports nothing of that. Every case fails a
- * group of its own; most of them wait at the same time.
+ * The error of a collective on NCCL that does not end. It names the rank that has not come, has made another call or
+ * has failed, or says that all ranks have come. NCCL itself (a double) reports none of this. Every case fails a group
+ * of its own; most of them wait at the same time.
  */
 #include <stdbool.h>
 

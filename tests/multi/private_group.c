@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=1,3 timeout=120 trees=release,debug,address,undefined */
 /*
- * A rank of a job makes groups of one rank for itself, on each backend: before the job's world, beside it, and after it.
- * They meet nobody, so they neither take numbers in the job's store nor wait for anybody there. NCCL and the device under
- * it are doubles.
+ * A rank of a job makes groups of one rank for itself, on each backend: before the job's world, beside it, and after
+ * it. These groups have no peers, so they neither take numbers in the job's store nor wait there. NCCL and the device
+ * under it are doubles.
  */
 #include "nccl_support.h"
 
@@ -20,7 +20,7 @@ static void sum(tutti_group *g, int32_t wanted)
     EXPECT(value == wanted);
 }
 
-/* It stays open, so that the next ones are beside it; tutti_finalize takes it. */
+/* This group stays open, so that the next ones exist beside it; tutti_finalize destroys it. */
 static void alone(const char *backend)
 {
     const char *const staging[] = {"nccl.host_staging=yes", NULL};

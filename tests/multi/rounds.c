@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=1,3,4 timeout=120 */
 /*
- * A job that begins and ends Tutti several times, and holds several worlds at once. What one round leaves behind
- * must not be taken for the next one's, also when some ranks are a round ahead of others: nobody waits at the end
- * of a round but in a barrier.
+ * A job that begins and ends Tutti several times, and holds several worlds at once. State of one round must not be
+ * taken for that of the next, even if some ranks are a round ahead: at the end of a round ranks wait in a barrier only.
  */
 #include <stdio.h>
 #include <tutti/tutti.h>
@@ -21,7 +20,7 @@ static void expect(int ok, const char *what, int round, const tutti_error *e)
     }
 }
 
-/* Every rank adds its rank and a number that is the same on all in this world only. */
+/* Every rank adds its rank and a number. The number is the same on all ranks, and different in each world. */
 static void use(tutti_group *g, int32_t secret, const char *what, int round)
 {
     tutti_error e;
@@ -63,7 +62,7 @@ static void run_round(int round)
         use(children[w], 1000 * round + w, "child", round);
     }
     expect(tutti_barrier(worlds[WORLDS - 1], TUTTI_CALL(.error = &e)) == TUTTI_OK, "barrier", round, &e);
-    if (round % 3 == 0) { /* else finalize takes what is left */
+    if (round % 3 == 0) { /* else finalize destroys the rest */
         for (int w = 0; w < WORLDS; w++) {
             expect(tutti_group_destroy(children[w], &e) == TUTTI_OK, "destroy", round, &e);
         }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# `tutti bench`: every collective at a few small sizes on both own backends, the table, the JSON, and what is refused.
-# Times are looked at only as far as they have to be numbers.
+# `tutti bench`: every collective at a few small sizes on both own backends, the table, the JSON, and refused options.
+# Of times the test only checks that they are numbers.
 # tutti-test: timeout=240
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE
@@ -94,7 +94,7 @@ run_tutti bench all_reduce -n 1 -e 64 -f 8
 check_status 0 "one rank, and iterations by time"
 check_line out "^ +64 +16 +f32 +sum +-1$result$result +solo\$" "one rank"
 
-# Wrong results are seen: the backend null needs no other rank, and moves nothing.
+# Wrong results are noticed: the backend null needs no other rank, and transfers nothing.
 TUTTI_RANK=0 TUTTI_WORLD_SIZE=2 TUTTI_STORE=memory:bench \
     run_tutti bench all_reduce --backend null -b 8K -e 8K -i 4 -J "$work/null.json"
 check_status 1 "wrong results"

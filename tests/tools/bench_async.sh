@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# `tutti bench --async` and `tutti bench overlap`: tables, JSON, checked results, and what is refused. Times are looked
-# at only as far as they have to be numbers.
+# `tutti bench --async` and `tutti bench overlap`: tables, JSON, checked results, and refused options. Of times the test
+# only checks that they are numbers.
 # tutti-test: timeout=240 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# `tutti bench --beside`: another library, or other settings of Tutti, measured in turn with it; what the machine allows
-# (--roofline); and buffers in the heap (--placement). Times are looked at only as far as they have to be numbers.
+# `tutti bench --beside`: another library, or other settings of Tutti, measured alternately with it; the limits of the
+# machine (--roofline); and buffers in the heap (--placement). Of times the test only checks that they are numbers.
 # tutti-test: timeout=300 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE TUTTI_BENCH_PEERS
@@ -69,7 +69,7 @@ check_status 0 "wrong results of the other one are not Tutti's"
 check_line out '^ +8192 .* out .* 0 .* [1-9][0-9]*$' "wrong results of the other one are counted"
 check_line out '^# Out of bounds values : 0 OK$' "wrong results of the other one are not Tutti's"
 
-# What the machine allows.
+# The limits of the machine.
 run_tutti bench reduce -n 2 --roofline -b 8 -e 1M -f 1000 -i 2 -J "$work/roof.json"
 check_status 0 "--roofline"
 check_line out "^ +8000 +2000 +f32 +sum +0 +in +$number +$number +$number +0$roof\$" "--roofline"
@@ -84,7 +84,7 @@ for backend in shm local; do
     check_line heap.json '"placement": "heap"' "$backend: heap"
 done
 
-# What cannot be had.
+# Peers and options that are not available.
 run_tutti bench --beside nobody
 check_status 1 "an unknown peer"
 check_line err "^tutti bench: --beside nobody: no such peer here; there are tutti" "an unknown peer"
@@ -102,7 +102,7 @@ run_tutti bench barrier -n 2 -i 1 --beside tutti:engine.widow=3
 check_status 1 "an unknown setting"
 check_line err 'the setting "engine.widow=3" is unknown' "an unknown setting"
 
-# Other libraries, where they are.
+# Other libraries, if they are installed.
 for peer in openmpi mpich gloo; do
     [ -e "$build/lib/tutti/bench/$peer.so" ] || { echo "no peer $peer in this build"; continue; }
     missing=""

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# `tutti bench --vs`: which jobs are started, what becomes of their numbers, and what happens when they fail. The jobs
-# are those of a fake launcher, so that every number is known. No time that a job takes is looked at.
+# `tutti bench --vs`: which jobs start, how their numbers are evaluated, and what happens when they fail. A fake
+# launcher runs the jobs, so that every number is known. The test checks no time.
 # tutti-test: timeout=600 cpus=2 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE UCX_TLS
@@ -47,7 +47,7 @@ check_status 0 "the summary of a record"
 check_line summary '^4 of 38 cells lost\.$' "the summary counts the same cells"
 check_line summary '^\| 2 \| all_gather \| 512 \| out \| private \| near \| two_shot \| 1\.5[0-9]* \| openmpi/t ' "the summary names lost cells"
 
-# The arithmetic, done again in another language from what the fake jobs have written.
+# The arithmetic again in another language, from the output of the fake jobs.
 checks=$((checks + 1))
 python3 - "$work/all.csv" >"$work/err" 2>&1 <<'END' || fail "record"
 import csv, statistics, sys
@@ -132,7 +132,7 @@ check_no_line err 'bcube' "settings of one collective"
 run_vs reduce,barrier -n 2 -b 8 -e 8 --repeat 1 --vs gloo/bcube
 check_line err '^tutti bench: gloo/bcube is missing: its settings are about all_reduce alone' "settings of one collective"
 
-# What one contender saw alone is shown, and not counted: the best one may be missing there.
+# Rows of one contender alone are shown, but not counted: the best contender may be missing there.
 FAKE_FAR=mpich run_vs -n 2 -b 8 -e 512 -f 64 --repeat 2 --vs openmpi/t,mpich --record "$work/far.csv"
 check_status 0 "another class for one contender"
 check_line out '^ +8 +out +private +near .* elsewhere .* openmpi/t: ' "the class of the others"
@@ -156,7 +156,7 @@ check_line err 'failed: it ended with exit code 3$' "the exit code of a failed j
 check_line err '^    \| fake: the network <is> down$' "what a failed job has said"
 check_line out '^# Cells: 0, lost: 0, ' "no cells"
 
-# One that hangs is ended, with what it has started elsewhere.
+# A contender that hangs is ended, with the processes that it has started elsewhere.
 FAKE_MODE=hang run_vs all_reduce -n 2 -e 512 -f 64 --repeat 1 --limit 1 --vs mpich/t
 check_status 1 "a job that hangs"
 check_line err '^tutti bench: mpich/t, repetition 1 failed: it took longer than 1 s$' "a job that hangs"

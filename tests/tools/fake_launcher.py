@@ -80,7 +80,7 @@ def misbehave(mode, name):
         print("fake: the network <is> down", file=sys.stderr)
         sys.exit(3)
     if mode == "hang" and name == "mpich/t":
-        # ranks in groups and sessions of their own, deaf to SIGTERM
+        # ranks in groups and sessions of their own that ignore SIGTERM
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         subprocess.Popen(["sleep", "1000"], start_new_session=True)
         (Path(os.environ["FAKE_STATE"]) / "hangs").touch()

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=120 trees=release,debug
-# What the machine withholds: descriptors for the launcher, and /proc for a command that starts itself.
+# Missing resources: descriptors for the launcher, and /proc for a command that starts itself.
 . "$(dirname "$0")/common.inc"
 
-# A soft limit is raised for the launcher, and every rank has the one of before.
+# The launcher raises its soft limit; every rank has the original one.
 (ulimit -Sn 40 && "$tutti" run -n 16 -- sh -c 'ulimit -Sn' >"$work/out" 2>"$work/err" </dev/null)
 status=$?
 check_status 0 "16 ranks under a soft limit of 40"
 check_count out '\] 40$' 16 "each rank has the soft limit of the caller"
 
-# A hard limit is told, with what would be enough; and that is enough.
+# The error names the hard limit and the number that would be enough; that number is enough.
 (ulimit -n 40 && "$tutti" run -n 16 -- true >"$work/out" 2>"$work/err" </dev/null)
 status=$?
 check_status 125 "16 ranks under a hard limit of 40"
@@ -24,7 +24,7 @@ status=$?
 check_status 125 "16 ranks under a hard limit of 8"
 check_line err 'the limit is 8 \(hard limit 8\), and 16 ranks need about' "the limit, wherever it strikes"
 
-# without_proc COMMAND...: with an empty /proc, if that can be had here.
+# without_proc COMMAND...: with an empty /proc, if the machine allows one.
 without_proc() {
     # shellcheck disable=SC2016
     unshare -m bash -c 'mount -t tmpfs none /proc && "$@"' bash "$@"

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that behaves as told, for the tests of `tutti run`. What a shell cannot do reliably is done here: ignore or
- * wait for signals, become a daemon, write very long lines.
+ * A rank whose behaviour is an argument, for the tests of `tutti run`. What a shell cannot do reliably is done here:
+ * ignore or wait for signals, become a daemon, write very long lines.
  *
  *   stubborn        ignores SIGTERM and SIGINT and says "ready"
  *   catch           says "ready", then the name of each signal that arrives; ends on SIGTERM with code 0
- *   daemon          leaves a process behind in a session of its own and says its number, then waits for a signal
+ *   daemon          leaves a process behind in a session of its own and prints its number, then waits for a signal
  *   daemon-exit     the same, but ends at once with code 0
  *   line BYTES      writes one line of that many bytes, two-byte characters only
  *   many LINES      writes numbered lines
  *   progress        draws a bar with carriage returns, ends it with a newline
  *   victim FILE     fills much memory, writes its process id to FILE and waits to be killed
- *   witness FILE    kills the victim and ends with code 1 as soon as it begins to die, before its parent hears of it
- *   terminals       says which of the descriptors 0, 1, 2 are terminals
+ *   witness FILE    kills the victim and ends with code 1 as soon as it begins to die, before its parent can reap it
+ *   terminals       prints which of the descriptors 0, 1, 2 are terminals
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -139,7 +139,7 @@ static int draw_progress(void)
     return 0;
 }
 
-/* Much memory in small pages takes the kernel long to tear down. */
+/* The kernel needs long to free much memory in small pages. */
 static int be_victim(const char *path)
 {
     const size_t bytes = (size_t)256 << 20;

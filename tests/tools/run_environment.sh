@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What each rank finds in its environment, and what of outer launchers is taken out.
+# The environment of each rank, and which variables of outer launchers are removed.
 . "$(dirname "$0")/common.inc"
 
 value() { # RANK NAME
@@ -34,7 +34,7 @@ checks=$((checks + 2))
 [ "$(cut -d' ' -f1 "$work/one")" != "$(cut -d' ' -f1 "$work/two")" ] || fail "two jobs share a store"
 [ "$(cut -d' ' -f2 "$work/one")" != "$(cut -d' ' -f2 "$work/two")" ] || fail "two jobs share a port"
 
-# Somebody can listen on MASTER_PORT although the launcher keeps it reserved.
+# A rank can listen on MASTER_PORT although the launcher keeps it reserved.
 if command -v python3 >/dev/null; then
     run_tutti run -n 1 python3 -c 'import os, socketserver
 socketserver.TCPServer.allow_reuse_address = True
@@ -43,7 +43,7 @@ print("listening")'
     check_line out listening "listening on MASTER_PORT"
 fi
 
-# Threads: cores / ranks, unless the user has said it.
+# Threads: cores / ranks, unless the user has set the variable.
 run_tutti run -n 64 --only-rank 63 sh -c 'echo $OMP_NUM_THREADS'
 check_equal "$(cat "$work/out")" 1 "at least one thread"
 OMP_NUM_THREADS=7 run_tutti run -n 2 --only-rank 1 sh -c 'echo $OMP_NUM_THREADS'
@@ -64,7 +64,7 @@ unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE PMI_RANK PMI_SIZE PMI_FD SLURM_P
 # The launcher's own handling of signals is not inherited.
 run_tutti run -n 1 grep -E '^Sig(Blk|Ign)' /proc/self/status
 check_line out '^SigBlk:[[:space:]]0000000000000000$' "no signal is blocked"
-# make starts its children with libc's own signals 32 and 33 ignored, and nobody can change that
+# make starts its children with libc's own signals 32 and 33 ignored, and no program can change that
 check_line out '^SigIgn:[[:space:]]0000000[01][08]0000000$' "no signal is ignored"
 
 finish

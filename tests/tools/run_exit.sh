@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# How a job ends: exit codes, who failed first, --timeout, --grace, --max-restarts, programs that cannot be started.
+# How a job ends: exit codes, which rank failed first, --timeout, --grace, --max-restarts, programs that cannot be
+# started.
 . "$(dirname "$0")/common.inc"
 
 run_tutti run -n 3 true
@@ -20,14 +21,15 @@ run_tutti run -n 2 sh -c 'if [ $TUTTI_RANK = 0 ]; then kill -KILL $$; fi; exec s
 check_status 137 "128 + SIGKILL"
 check_line err 'rank 0 killed by SIGKILL' "who was killed"
 
-# A victim is still being torn down when the witness, who noticed, has failed already: the cause is named all the same.
+# The witness notices the victim's death and fails before the kernel has ended the victim: the launcher still names the
+# victim.
 run_tutti run -n 3 sh -c 'case $TUTTI_RANK in 2) what=victim ;; 0) what=witness ;; *) exec sleep 60 ;; esac
     exec "$0" $what "$1"' "$rank" "$work/victim"
 check_status 137 "the victim, not the witness"
 check_line err 'rank 2 killed by SIGKILL' "the victim, not the witness"
 check_no_line err 'rank 0' "the victim, not the witness"
 
-# Two ranks fail while the launcher cannot look (rank 1 stops it, rank 2 lets it go on): the earlier one is named.
+# Two ranks fail while the launcher is stopped (rank 1 stops it, rank 2 continues it): it names the earlier one.
 run_tutti run -n 3 sh -c '
     state() { awk "/^State:/ {print \$2}" "/proc/$1/status" 2>/dev/null; }
     await() { until [ "$(state "$1")" = "$2" ]; do sleep 0.02; done; }

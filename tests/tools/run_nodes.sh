@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# `tutti run --nnodes`: launchers that meet over the loopback interface. What they agree on, how they end together, and what
-# they say when they do not fit. tests/hosts has the same between hosts.
+# `tutti run --nnodes`: launchers that connect over the loopback interface. The test checks what they agree on, how they
+# end together, and their errors when they do not fit. tests/hosts tests the same between hosts.
 # tutti-test: timeout=300
-# In a network of its own, where that can be had, nobody else takes a port.
+# In a network namespace of its own, if the machine allows one, no other program takes a port.
 if [ -z "${TUTTI_TEST_NETWORK:-}" ] && unshare --net ip link set lo up 2>/dev/null; then
     export TUTTI_TEST_NETWORK=own
     exec unshare --net sh -c 'ip link set lo up && exec "$0"' "$0"
@@ -59,7 +59,7 @@ check_equal "$(grep -o 'port .*' "$work/out" | sort -u | wc -l)" 1 "one MASTER_P
 check_no_line out "port $port\$" "torch's port is not the store's"
 check_equal "$(cat "$work"/err.*)" "" "a good job is silent"
 
-# A failure ends all nodes with its code, and all name it; ranks that had ended well do not count.
+# A failure ends all nodes with its code, and all name it; ranks that had ended normally do not count.
 begin
 node 0 2 -n 2 sleep 100
 node 1 2 -n 1 sh -c 'exit 7'
@@ -169,7 +169,7 @@ kill -TERM $launcher
 wait $launcher
 check_codes 143 "the other job"
 
-# What comes as a launcher and is none: its words are checked, and shown without control characters.
+# A program that pretends to be a launcher: its messages are checked, and shown without control characters.
 for what in lost answer code; do
     begin
     node 0 2 -n 1 sleep 100
@@ -186,7 +186,7 @@ run_tutti run --nnodes 2 --node-rank 0 --master-addr 192.0.2.1 --master-port "$p
 check_status 125 "an address of somebody else"
 check_line err 'cannot serve at 192\.0\.2\.1:.*--master-addr must be an address of this host' "an address of somebody else"
 
-# A job with a token: launchers and ranks prove it, and who cannot is told.
+# A job with a token: launchers and ranks prove it; one that cannot gets an error.
 token="a token for this test only $$"
 if python3 -c 'import ctypes
 try: ctypes.CDLL("libsodium.so.23")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The command line: what is refused and why, --dry-run, --cpus, --bind-to, and where options end.
+# The command line: refused options and the reasons, --dry-run, --cpus, --bind-to, and where options end.
 . "$(dirname "$0")/common.inc"
 
 refused() { # REGEX ARGS...

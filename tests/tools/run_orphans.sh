@@ -35,7 +35,7 @@ check_status 3 "a daemon of a failed job"
 check_gone "$(sed -n 's/.*daemon //p' "$work/out")" "a daemon of a failed job"
 check_nothing_left "a failed job"
 
-# The launcher is killed: ranks, their children and daemons all go.
+# The launcher is killed: ranks, their children and daemons all end.
 : >"$work/out"
 "$tutti" run -n 2 sh -c 'sleep 60 & "$0" daemon & echo ready; "$0" stubborn' "$rank" \
     >"$work/out" 2>"$work/err" </dev/null &

@@ -70,12 +70,12 @@ printf 'first\nsecond\n' | "$tutti" run -n 2 sh -c 'while read -r line; do echo 
     >"$work/out" 2>"$work/err"
 check_equal "$(sort "$work/out")" "$(printf '[0] end\n[0] got first\n[0] got second\n[1] end')" "standard input"
 
-# A reader that goes away ends the job as it would end a single program.
+# A reader that closes its pipe ends the job as it would end a single program.
 checks=$((checks + 1))
 timeout 200 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
 [ "${PIPESTATUS[0]}" -eq 141 ] || fail "the reader went away: exit code is not 128 + SIGPIPE"
 
-# A closed standard output is no disaster.
+# The job also runs with a closed standard output.
 "$tutti" run -n 2 true >&- 2>&- <&-
 status=$?
 check_status 0 "closed descriptors"

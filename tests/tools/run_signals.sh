@@ -44,14 +44,14 @@ start run -n 2 --grace 60 "$rank" stubborn
 wait_for_lines out ready 2
 kill -INT "$launcher"
 checks=$((checks + 1))
-eventually none_pending || fail "the launcher does not take SIGINT" # two that wait would be one
+eventually none_pending || fail "the launcher does not take SIGINT" # two pending signals would count as one
 kill -INT "$launcher"
 end
 check_status 130 "SIGINT twice"
 check_line err 'interrupted again: killing all ranks' "SIGINT twice"
 check_nothing_left "SIGINT twice"
 
-# nohup: what the launcher was told to ignore it does not pass on.
+# nohup: a signal that the launcher ignores is not passed on.
 : >"$work/out"
 env --ignore-signal=HUP "$tutti" run -n 2 "$rank" catch >"$work/out" 2>"$work/err" </dev/null &
 launcher=$!

@@ -103,16 +103,15 @@ struct round {
     enum point point;
     enum fate fate;
     enum work work;
-    enum place place; /* of POINT_INIT and POINT_INSIDE */
-    int32_t
-        occurrence; /* it happens when the place is reached for this number of times, from 1; at the end of the call if that is too many */
-    int32_t calls;    /* that go well before the one in which it happens */
-    int32_t delay_us; /* from the point to what happens */
-    int32_t pause_us; /* from SIGSTOP to SIGCONT */
-    int32_t init_ms;  /* deadline of init */
-    int32_t call_ms;  /* and of calls */
-    unsigned lacks;   /* LACKS_*, of the kernel */
-    size_t resident;  /* bytes that the victim touches before */
+    enum place place;   /* of POINT_INIT and POINT_INSIDE */
+    int32_t occurrence; /* from 1: which visit of the place; else the end of the call */
+    int32_t calls;      /* that go well before the one in which it happens */
+    int32_t delay_us;   /* from the point to what happens */
+    int32_t pause_us;   /* from SIGSTOP to SIGCONT */
+    int32_t init_ms;    /* deadline of init */
+    int32_t call_ms;    /* and of calls */
+    unsigned lacks;     /* LACKS_*, of the kernel */
+    size_t resident;    /* bytes that the victim touches before */
 };
 
 #define AFTERWARDS 3 /* calls behind the one that was disturbed */
@@ -132,7 +131,7 @@ struct seen {
 struct stage {
     struct round round;
     char store[64];
-    _Atomic int32_t happened; /* it has ended, or is about to */
+    _Atomic int32_t happened; /* it has happened, or is about to */
     _Atomic int32_t reached;  /* at its place */
     int64_t happened_ns;
     int64_t look_late_ns; /* how much too long the onlooker's first sleep after it took; 0: there was none */
