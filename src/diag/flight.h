@@ -33,7 +33,7 @@ void tti_flight_finish(void);
  * timed. */
 uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_flight_op *what, int32_t tag,
                           int64_t begun_ns);
-/* The word for the time since when a backend waits in that operation (tutti_op.waits_since), or NULL. */
+/* Where a backend stores since when it waits in that operation (tutti_op.waits_since), or NULL. */
 int64_t *tti_flight_waits_since(uint64_t number);
 /* The operation has its number in the order of its lane / has ended. */
 void tti_flight_arrived(uint64_t number, int64_t sequence);

@@ -38,7 +38,7 @@ struct tti_hang_wait {
     int missing_count;
     int missing[TTI_HANG_NAMED]; /* the first ones */
     int unseen;                  /* members without a snapshot: on other hosts, or not recorded */
-    bool all_arrived;            /* all have begun it; `missing` are those that do not run */
+    bool all_arrived;            /* all have begun it; `missing` are the ranks that do not run */
 };
 
 struct tti_hang_suspect {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of `tutti bench` share.
+ * Shared by the files of `tutti bench`.
  *
  * A row of the table is one collective at one size in one form (out of place, in place). Every rank walks through the
- * same rows; what decides about the way (how many iterations, whether something failed) the ranks agree on.
+ * same rows; the ranks agree on all that decides how they continue (the number of iterations, whether something
+ * failed).
  */
 #ifndef TTI_BENCH_BENCH_H
 #define TTI_BENCH_BENCH_H
@@ -27,18 +28,17 @@ struct tti_bench {
     const struct tti_bench_options *options;
     const struct tti_bench_collective *collective;
     tutti_group *group;   /* what is measured */
-    tutti_group *control; /* on the CPU, for what the ranks agree on; the same group if that works there */
+    tutti_group *control; /* on the CPU, for agreements of the ranks; the same group if it works there */
     int rank;
     int size;
     size_t item;         /* bytes of an element */
     unsigned char *left; /* memory for inputs, and for outputs, on the group's device */
     unsigned char *right;
-    size_t capacity; /* bytes of each */
-    struct tti_arena
-        *arena;            /* NULL: the group works on the CPU; else what the buffers are filled and read through ... */
-    unsigned char *mirror; /* ... by way of as many bytes of host memory */
-    int64_t *samples;      /* sets of them, one behind the other */
-    int sample_capacity;   /* of a set */
+    size_t capacity;         /* bytes of each */
+    struct tti_arena *arena; /* NULL: the group works on the CPU; else copies to and from the buffers ... */
+    unsigned char *mirror;   /* ... go through this much host memory */
+    int64_t *samples;        /* sets of them, one behind the other */
+    int sample_capacity;     /* of a set */
     struct tti_bench_data *data;
     uint64_t number;               /* of the next call: gives every call its own data */
     int64_t lead_ns;               /* how far ahead the ranks set a common start; 0 = they have no common clock */
@@ -50,7 +50,7 @@ struct tti_bench {
 
 int tti_bench_run_threads(const struct tti_bench_options *options);
 int tti_bench_join(const struct tti_bench_options *options);
-/* Says on standard error what went wrong, and returns false. */
+/* Prints the error on standard error, and returns false. */
 bool tti_bench_print_error(const struct tti_bench *b, const char *doing, const char *why);
 
 #endif

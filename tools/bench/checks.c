@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti bench --checks-cost`: an all_reduce of 8 bytes between two ranks, by the library as it is and by one that was built
- * without polling for failures. Both are plug-in files that are linked alike. The same two processes load both, each with a
- * group of its own over the same CPUs. They alternate, a block of calls each, and the order changes, so a disturbance of the
- * machine meets both. The result is the median of the differences within the pairs. The place at which the linker has put
- * the code is a part of it that no repetition averages out.
+ * `tutti bench --checks-cost`: an all_reduce of 8 bytes between two ranks, with the library, and with one that was
+ * built without polling for failures. Both are plug-in files that are linked alike. The same two processes load both,
+ * each with a group of its own over the same CPUs. They alternate, a block of calls each, and the order changes, so a
+ * disturbance of the machine affects both. The result is the median of the differences within the pairs. It includes
+ * the effect of where the linker has placed the code, which no repetition averages out.
  */
 #include "bench/checks.h"
 

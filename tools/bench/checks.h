@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `tutti bench --checks-cost`: what it costs to look for failures. */
+/* `tutti bench --checks-cost`: the cost of polling for failures. */
 #ifndef TTI_BENCH_CHECKS_H
 #define TTI_BENCH_CHECKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the command line of `tutti bench` says. */
+/* The command line of `tutti bench`. */
 #ifndef TTI_BENCH_OPTIONS_H
 #define TTI_BENCH_OPTIONS_H
 
@@ -16,7 +16,7 @@ struct tti_bench_options {
     bool overlap;       /* `tutti bench overlap` instead of a collective */
     bool async;         /* the asynchronous form beside the synchronous one */
     const char *beside; /* NAME[:SETTINGS] of the peer that is measured in turn with Tutti, or NULL */
-    bool roofline;      /* measure what the machine allows, too */
+    bool roofline;      /* measure the limits of the machine, too */
     bool heap;          /* Tutti's buffers lie in the group's heap */
     uint32_t chosen;    /* collectives: a bit for each; 0 = each in turn */
     int ranks;          /* 0 = not said */

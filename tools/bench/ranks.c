@@ -28,7 +28,7 @@
 /* Longer than it takes to wake a rank, for each rank on a CPU. */
 #define LEAD_NS INT64_C(100000)
 
-/* What rank 0 keeps besides; all zero on the others. */
+/* Further state of rank 0; zero on the other ranks. */
 struct output {
     FILE *file;
     struct json_t *json;
@@ -165,7 +165,7 @@ static bool run_collectives(struct tti_bench *b, struct output *output)
     return all_wrong == 0;
 }
 
-/* Writes what there is, also after wrong results. */
+/* Writes the results so far, also after wrong ones. */
 static bool finish(struct tti_bench *b, struct output *output)
 {
     bool good = b->rank != 0 || (fflush(stdout) == 0 && !ferror(stdout)) ||
@@ -179,7 +179,7 @@ static bool finish(struct tti_bench *b, struct output *output)
     return good;
 }
 
-/* What is measured along with Tutti. */
+/* Opens what is measured beside Tutti. */
 static bool open_beside(struct tti_bench *b)
 {
     if ((b->options->roofline || b->options->beside) && tti_roofline_open(b) != TUTTI_OK) {
@@ -306,7 +306,7 @@ int tti_bench_run_threads(const struct tti_bench_options *options)
     return atomic_load_explicit(&shared.failed, memory_order_relaxed) != 0;
 }
 
-/* Options that only make sense with a certain number of ranks; rank 0 says what is wrong with them. */
+/* Options that need a certain number of ranks; rank 0 prints the error. */
 static bool fits(const struct tti_bench_options *options, int rank, int size)
 {
     const bool ranks_fit = options->ranks == 0 || options->ranks == size;

@@ -145,7 +145,7 @@ static uint32_t collectives(struct argp_state *state, const char *list)
     return chosen == (UINT32_C(1) << tti_bench_collectives_count) - 1 ? 0 : chosen;
 }
 
-/* What the command line says. */
+/* The command line. */
 struct words {
     struct tti_bench_options bench;
     struct tti_compare_options compare;
@@ -288,7 +288,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* Buffers that do not fit would end in swapping or in the killing of some process: refused before anything starts. */
+/* Buffers that do not fit into memory would make the machine swap or kill a process: they are refused before anything
+ * starts. */
 static bool fits_memory(const struct tti_bench_options *options)
 {
     struct tti_system_info system;
@@ -340,7 +341,7 @@ int tti_bench_start(struct tti_bench_options *options, char **words)
                                          : tti_launch_self("bench", options->ranks, (const char *const *)words);
 }
 
-/* The ranks of a comparison are of its own starting. */
+/* A comparison starts its ranks itself. */
 static int compare(struct words *words)
 {
     struct tti_bench_options *options = &words->bench;

@@ -9,8 +9,8 @@ struct argp_state;
 /* The number that `text` says; ends the program if it is none within the bounds. */
 int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
                          int64_t maximum);
-/* Measures as a rank of the job, or else starts ranks that do: threads, or processes that get these words, closed by
- * NULL, after `tutti bench`. The exit code. */
+/* Measures as a rank of the job. Without a job, starts ranks: threads, or processes with these arguments (closed by
+ * NULL) after `tutti bench`. Returns the exit code. */
 int tti_bench_start(struct tti_bench_options *options, char **words);
 
 #endif

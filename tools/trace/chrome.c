@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Records as a trace that Perfetto and chrome://tracing draw: a process for each rank, a track (a thread, to them) for each lane
- * of a group and for its messages. Two spans of one track that overlap without one lying in the other are refused or drawn
- * wrongly, and messages do overlap: what finds a track busy goes to one beside it, of which there are as many as are needed.
+ * Records as a trace that Perfetto and chrome://tracing draw: a process for each rank, a track (a thread, to them) for
+ * each lane of a group and for its messages. Two spans of one track that overlap without one lying in the other are
+ * refused or drawn wrongly, and messages do overlap: if a track is busy, the message goes to a further track beside it.
  *
  * Readers hold times as floating numbers of microseconds, which cannot represent nanoseconds since 1970; so times count from
  * the first event, and otherData says when that was. Texts of a snapshot hold nothing that would need escaping.
@@ -148,7 +148,7 @@ static void print_event(struct trace *t, const struct tti_snapshot *s, const str
     }
 }
 
-/* What has no time cannot be drawn. Tallies are many operations, and groups that are being opened none. */
+/* An operation without times cannot be drawn. A tally is many operations, and the opening of a group is none. */
 static bool is_drawn(const struct tti_snapshot *s, const struct tti_snapshot_op *op)
 {
     return op->number != 0 && tti_record_wall_ns(s, op->begun_ns) > 0;
@@ -172,11 +172,11 @@ static void print_record(struct trace *t, const struct tti_record *r, size_t whi
             drawn[count++] = &s->ops[i];
         }
     }
-    if (count > 0) { /* they lie in the order of their entries, which threads write at once */
+    if (count > 0) { /* they lie in the order of their entries, which several threads write at the same time */
         qsort(drawn, count, sizeof(const struct tti_snapshot_op *), compare_begins);
     }
     int named = -1;
-    for (int g = 0; g < s->group_count; g++) { /* of ranks that are threads, each has groups of its own */
+    for (int g = 0; g < s->group_count; g++) { /* if ranks are threads, each has groups of its own */
         const int pid = pid_of(s, &s->groups[g], which);
         if (pid != named) {
             name_process(t, s, pid);

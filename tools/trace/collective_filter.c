@@ -54,7 +54,7 @@ bool tti_collective_filter_make(struct tti_collective_filter *d, const struct tt
     return d->points != NULL;
 }
 
-/* The first point that is not before that one. */
+/* The first point at or after that one. */
 static size_t find(const struct tti_collective_filter *d, const struct tti_filter_point *p)
 {
     size_t low = 0;

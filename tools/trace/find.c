@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding records: in files, in the descriptors of a process, or in those of all processes of a job. A process keeps its
- * recorder open; /proc/PID/fd opens it once more for processes of the same user. `tutti run` keeps those
- * of its ranks open as well, so that of a job that runs even the dead are found.
+ * Finding records: in files, in the descriptors of a process, or in those of all processes of a job. A process keeps
+ * its recorder open; /proc/PID/fd opens it once more for processes of the same user. `tutti run` also keeps the
+ * recorders of its ranks open, so the records of dead ranks are found while the job runs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define ENVIRON_MOST ((size_t)1 << 20)
 
-/* Whether that record is there already: a launcher and its ranks hold the same ones. */
+/* Whether that record was added already: a launcher and its ranks hold the same ones. */
 static bool has(const struct tti_found *found, const struct tti_proc_id *process)
 {
     for (size_t i = 0; i < found->count; i++) {
@@ -108,7 +108,7 @@ bool tti_find_in_folder(struct tti_found *found, const char *path, const char **
     return found->count > before;
 }
 
-/* Looks at sizes before anything is opened: what else a process has open must not notice. */
+/* Checks sizes before it opens anything: opening other files of the process could have side effects. */
 static bool find_in_process(struct tti_found *found, int32_t pid, const char *job, const char **why)
 {
     char path[320];
@@ -182,7 +182,7 @@ bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
 {
     char *environ = malloc(ENVIRON_MOST);
     DIR *folder = opendir("/proc");
-    int32_t launcher = 0; /* of the last one that was found: ranks follow one another */
+    int32_t launcher = 0; /* of the last record that was found: ranks have neighbouring process numbers */
     bool any = false;
     *why = "no process here belongs to it";
     for (struct dirent *entry = folder && environ ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
@@ -233,7 +233,7 @@ static void drop(struct tti_record *r)
     }
 }
 
-/* Whether a later record is of the same rank, but not of another program that the rank runs. */
+/* Whether a later record is of the same rank in another job, and not of another program of the rank. */
 static bool is_superseded(const struct tti_found *found, size_t which)
 {
     const struct tti_record *r = &found->records[which];
@@ -242,7 +242,7 @@ static bool is_superseded(const struct tti_found *found, size_t which)
            (r->snapshot.job[0] == '\0' || strcmp(next->snapshot.job, r->snapshot.job) != 0);
 }
 
-/* A job goes as a whole: it may have had more ranks than the later one. */
+/* All records of a job are dropped together: it may have had more ranks than the later job. */
 static bool is_outdated(const struct tti_found *found, const bool *superseded, size_t which)
 {
     const char *job = found->records[which].snapshot.job;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where records come from: see find.c. Each function adds what it finds; false, with a sentence's end, if that is nothing. */
+/* Where records come from: see find.c. Each function adds the records that it finds. If it finds none, it returns false
+ * and the end of a sentence. */
 #ifndef TTI_TOOLS_TRACE_FIND_H
 #define TTI_TOOLS_TRACE_FIND_H
 
@@ -18,11 +19,11 @@ bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
 /* By rank; of several programs of a rank the earlier one first. */
 void tti_found_sort(struct tti_found *found);
 
-/* Leaves out the records of earlier jobs, where a later one has a rank of the same number, as in a folder that was used twice;
- * after sorting. Returns how many. */
+/* Drops records of earlier jobs if a later job has a rank of the same number, as in a folder that was used twice. Call
+ * it after sorting. Returns the number of dropped records. */
 size_t tti_found_keep_latest(struct tti_found *found);
 
-/* Reads the records of living processes once more, a moment later: a rank that has advanced does not hang. */
+/* Reads the records of living processes again, a moment later: a rank that has advanced does not hang. */
 void tti_found_refresh(struct tti_found *found);
 
 void tti_found_free(struct tti_found *found);

@@ -20,7 +20,7 @@ struct page {
     size_t count;
     struct tti_hang hang;
     int64_t now_ns;
-    bool over; /* all processes have ended: then what counts is what they were doing at their ends */
+    bool over; /* all processes have ended: the report shows what each was doing at its end */
 };
 
 static void process_text(const struct tti_record *r, char *text, size_t capacity)
@@ -68,7 +68,7 @@ static void since_text(const struct page *p, int process, const struct tti_snaps
     }
 }
 
-/* The rank of a node if its process has others as well, else -1: all that the process has done is the rank's. */
+/* The rank of a node if its process has several ranks. Else -1: all operations of the process are the rank's. */
 static int32_t rank_of_thread(const struct page *p, int node)
 {
     const struct tti_hang *h = &p->hang;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters in Prometheus' text format, for its collector of text files: no port, no thread. Of each family all lines stand
- * together, and no two have the same labels, or the collector would refuse the whole file: what several programs of a rank have
- * done is added. Texts of a snapshot hold nothing that would need escaping.
+ * Counters in Prometheus' text format, for its collector of text files: no port, no thread. The lines of a family stand
+ * together, and no two lines have the same labels, or the collector would refuse the whole file. So counters of several
+ * programs of one rank are added. Texts of a snapshot hold nothing that would need escaping.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -90,7 +90,7 @@ bool tti_record_metrics_file(const char *path, const struct tti_record *records,
         errno = ENOMEM;
         return false;
     }
-    unlink(beside); /* of an earlier process of the same number; what comes in its place meanwhile is not written to */
+    unlink(beside); /* left by an earlier process of the same number; fopen below never writes to another file there */
     FILE *out = fopen(beside, "wxe");
     const bool made = out != NULL;
     const bool good = write_to(out, records, count) && rename(beside, path) == 0;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A dictionary takes keys and values in turn. Each is closed by its end. */
+/* A dictionary takes a key, then its value. Lists and dictionaries need a call that closes them. */
 static inline void tti_pickle_dictionary(FILE *out)
 {
     fputs("}(", out);

@@ -9,7 +9,7 @@
  *   - Messages between two ranks are one group for each direction. Only messages that have not ended are written: the two
  *     sides number theirs apart, and Tutti has matched those that have ended. Receives from any rank belong to no pair.
  *   - Some collectives that have ended are left out: see collective_filter.c.
- *   - A failed operation is written as "started": the analyser has no failures, but checks what has not completed.
+ *   - A failed operation is written as "started": the analyser has no failed state. It checks started operations.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -108,7 +108,7 @@ static void tensor(FILE *out, const char *sizes, const char *dtypes, bool any, u
     tti_pickle_list_end(out);
 }
 
-/* What is recorded is the number of elements of the tensor that is not joined. */
+/* The record holds the number of elements of the tensor that is not joined. */
 static void tensors(FILE *out, const struct tti_snapshot_group *g, const struct tti_flight_op *w)
 {
     const bool any = w->kind != TUTTI_OP_BARRIER;
@@ -199,7 +199,7 @@ static void collectives(struct dump *d, const struct tti_snapshot *s, int group,
         char lane[NAME];
         char name[60];
         if (i + 1 < count && ops[i + 1]->what.lane == op->what.lane && ops[i + 1]->sequence == op->sequence) {
-            continue; /* a spoilt record: one of a number */
+            continue; /* a corrupted record: one entry for each number */
         }
         lane_name(g, op->what.lane, lane);
         snprintf(name, sizeof(name), "nccl:%s", tutti_operation_name(op->what.kind));
@@ -231,7 +231,7 @@ static void direction_name(const struct tti_snapshot_group *g, const struct dire
     snprintf(name, NAME, "%s.%d-%d", g->name, way->from, way->to);
 }
 
-/* How many earlier messages went the same way. */
+/* The number of earlier messages in the same direction. */
 static int64_t number_of(const struct dump *d, const struct tti_snapshot *s, const struct tti_snapshot_op *op,
                          const struct direction *way)
 {
@@ -433,7 +433,7 @@ bool tti_record_pytorch(const char *prefix, const struct tti_record *records, si
             good = was_before(&d, i, g, d.rank) || write_file(&d, prefix, s->host, path, capacity);
         }
         if (good && s->group_count == 0 && s->rank >= 0 && !was_before(&d, count - 1, 0, s->rank)) {
-            d.rank = s->rank; /* it has done nothing, which the analyser wants to know */
+            d.rank = s->rank; /* the rank has done nothing; the analyser needs an empty entry for it */
             good = write_file(&d, prefix, s->host, path, capacity);
         }
     }

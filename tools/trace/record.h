@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `tutti trace` and the reports of `tutti run` share: the records of some ranks, and the ways of writing them. */
+/* Shared by `tutti trace` and the reports of `tutti run`: records of ranks, and the functions that write them. */
 #ifndef TTI_TOOLS_TRACE_RECORD_H
 #define TTI_TOOLS_TRACE_RECORD_H
 
@@ -13,7 +13,7 @@ struct tti_record {
     int32_t rank; /* in the world, -1 = not known */
     struct tti_proc_id process;
     struct tti_proc look;
-    int ended_with; /* as waitpid gave it, -1 = it has not been waited for */
+    int ended_with; /* from waitpid, -1 = not reaped */
     bool has_snapshot;
     struct tti_snapshot snapshot;
     bool has_before; /* and one of a moment before */
@@ -28,11 +28,11 @@ void tti_record_free(struct tti_record *records, size_t count);
 /* text.c: "all_reduce #418 f32 x2 sum (8 B)" */
 void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_op *op, char *text, size_t capacity);
 
-/* The last operation that ran or had ended; false: there is none. Of a process whose threads are ranks: those of `rank`; of
- * others, -1. */
+/* The last operation that ran or had ended; false: there is none. If the process's threads are ranks, only operations
+ * of `rank` count; else pass -1. */
 bool tti_record_last_text(const struct tti_record *record, int32_t rank, char *text, size_t capacity);
 
-/* The newest operations of that rank, newest first, those that run before all; returns how many. */
+/* The newest operations of that rank: the running ones first, then newest first. Returns their number. */
 size_t tti_record_newest(const struct tti_snapshot *s, int32_t rank, const struct tti_snapshot_op **ops,
                          size_t capacity);
 
@@ -54,7 +54,7 @@ bool tti_record_pytorch(const char *prefix, const struct tti_record *records, si
                         size_t capacity);
 void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
 
-/* The same into a file, which is whole at any time; false with errno. */
+/* The same into a file, which is complete at any time; false with errno. */
 bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count);
 
 #endif

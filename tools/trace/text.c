@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations in words. */
+/* Operations as text. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

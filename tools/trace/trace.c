@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `tutti trace`: what ranks do, or did last, out of their flight recorders. */
+/* `tutti trace`: the running and the latest operations of ranks, read from their flight recorders. */
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -226,7 +226,7 @@ int tutti_tool_trace(int argc, char **argv)
         return TTI_EXIT_USAGE;
     }
     tti_found_sort(&w.found);
-    if (w.action != ACTION_METRICS && w.format != FORMAT_JSON) { /* these say of each record which job it is of */
+    if (w.action != ACTION_METRICS && w.format != FORMAT_JSON) { /* these formats name the job of each record */
         leave_out(&w);
     }
     if (w.action == ACTION_DUMP && w.format == FORMAT_TEXT) {

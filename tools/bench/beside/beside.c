@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is measured beside Tutti: joining, memory and data of its own, and the calls. */
+/* The peer that is measured beside Tutti: how it joins, its memory and data, and its calls. */
 #include "bench/beside/beside.h"
 
 #include <stdio.h>
@@ -80,7 +80,7 @@ static bool open_group(struct tti_bench *b, struct tti_beside *beside)
     return true;
 }
 
-/* Enters the library, if every rank has found it: a rank alone would wait in it for the others. */
+/* Opens the library, if every rank has found it: one rank alone would wait in it for the others. */
 static bool enter(struct tti_bench *b, struct tti_beside *beside, const struct tti_bench_peer *peer, char *why,
                   size_t capacity)
 {
@@ -105,7 +105,7 @@ static bool open_peer(struct tti_bench *b, struct tti_beside *beside)
            tti_bench_print_error(b, b->options->beside, why[0] != '\0' ? why : "another rank cannot open it");
 }
 
-/* Who the words behind --beside name, without anything of its own yet. */
+/* The peer that the argument of --beside names, without memory yet. */
 static bool name(struct tti_bench *b)
 {
     const char *words = b->options->beside;

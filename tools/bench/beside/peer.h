@@ -21,7 +21,7 @@ extern "C" {
 #define TTI_BENCH_PEER_ABI    1u
 #define TTI_BENCH_PEER_SYMBOL "tti_bench_peer"
 
-/* The ranks that are there already. */
+/* The existing ranks. */
 struct tti_bench_peer_job {
     int rank;
     int size;

@@ -15,7 +15,7 @@
 
 #define SUFFIX ".so"
 
-/* Folder number `index` to look into; false behind the last one. */
+/* Folder number `index` of the search path; false behind the last one. */
 static bool folder(int index, char *path, size_t capacity)
 {
     static const char *const relative[] = {"lib/tutti/bench", "../" TTI_LIBRARY_FOLDER "/tutti/bench"};

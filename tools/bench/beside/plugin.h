@@ -8,7 +8,7 @@
 
 #include "bench/beside/peer.h"
 
-/* Whether there is what `beside` (NAME[:SETTINGS]) names; else says on standard error what there is. */
+/* Whether the peer that `beside` (NAME[:SETTINGS]) names exists; if not, prints the available ones on stderr. */
 bool tti_beside_exists(const char *beside);
 /* The path of the plug-in file of this name; false if there is none. */
 bool tti_beside_find(const char *name, char *path, size_t capacity);

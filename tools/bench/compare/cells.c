@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the JSON of a block to samples in cells. Rows that lack something are left out, and a document that has not one
- * usable row is refused.
+ * From the JSON of a block to samples in cells. Incomplete rows are left out, and a document without a usable row is
+ * refused.
  */
 #include "bench/compare/cells.h"
 

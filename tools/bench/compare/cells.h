@@ -4,7 +4,7 @@
 
 #include "bench/compare/comparison.h"
 
-/* Takes the rows of a block. False if the document is not what it should be. */
+/* Takes the rows of a block. False if the document is invalid. */
 bool tti_compare_take_block(struct tti_comparison *c, int contender, const struct json_t *document, char *why,
                             size_t capacity);
 void tti_compare_cells_free(struct tti_comparison *c);

@@ -97,8 +97,8 @@ static void add_bench(const struct tti_comparison *c, const struct tti_compare_c
     add(command, who->setup->beside);
 }
 
-/* Ranks that this program starts get CPUs of their own, as far as there are enough: a scheduler that puts two of them on
- * one CPU would be what is measured. (The launchers of others do what they do by default.) */
+/* Ranks that this program starts get CPUs of their own, as far as there are enough: else a scheduler that puts two
+ * ranks on one CPU would change the times. (Other launchers run with their defaults.) */
 static void add_own_launcher(const struct tti_comparison *c, struct tti_compare_command *command)
 {
     if (c->options->ranks <= (int)tti_cpu_count() && !tti_backend_has_threads(c->options->backend)) {

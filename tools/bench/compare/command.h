@@ -7,11 +7,11 @@
 
 #define TTI_COMPARE_WORDS 48 /* of a command line */
 
-/* Its words are closed by NULL. */
+/* Its arguments are closed by NULL. */
 struct tti_compare_command {
     const char *words[TTI_COMPARE_WORDS];
     int count;
-    char names[TTI_BENCH_NAMES]; /* memory for the list of collectives, and for words that are numbers */
+    char names[TTI_BENCH_NAMES]; /* memory for the list of collectives, and for numbers */
     char numbers[9][24];
     int numbers_used;
 };

@@ -31,10 +31,10 @@
 
 #define FIXED_LIMIT_MS INT64_C(60000) /* a block may take this ... */
 #define ROW_LIMIT_MS   INT64_C(20000) /* ... and this for each of its rows */
-#define SHOWN_LINES    12             /* of what a failed block had to say */
+#define SHOWN_LINES    12             /* of a failed block's output */
 #define WHY            256
 
-/* What is open during the comparison. */
+/* The state that is open during the comparison. */
 struct session {
     struct tti_comparison *c;
     struct tti_compare_signals signals;
@@ -266,8 +266,8 @@ static int measure(struct session *s)
     return asked;
 }
 
-/* The record is opened before anything is measured: a mistake in its path must not cost an hour. What it held stays until
- * there is something new to write. */
+/* The record is opened before anything is measured: a mistake in its path must not cost an hour. Its old content stays
+ * until there are new results. */
 static bool open_record(struct session *s)
 {
     const char *path = s->c->compare->record;

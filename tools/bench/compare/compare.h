@@ -7,7 +7,7 @@
  *   command.c     the command line of a block
  *   process.c     the processes of a block
  *   cells.c       from the JSON of a block to cells
- *   evaluate.c    what the repetitions of a cell say together
+ *   evaluate.c    combines the repetitions of a cell
  *   table.c       the result for people
  *   record.c      the result as a CSV file
  */

@@ -22,9 +22,9 @@ struct tti_compare_setup {
     const char *library;
     const char *settings;           /* "default" for its own */
     const char *launcher;           /* NULL: `tutti run` starts its ranks */
-    const char *const *launch;      /* words between launcher and number of ranks, closed by NULL */
+    const char *const *launch;      /* arguments between launcher and number of ranks, closed by NULL */
     const char *const *environment; /* variables on top, closed by NULL; or NULL */
-    const char *beside;             /* what --beside gets */
+    const char *beside;             /* the argument of --beside */
     const char *install;            /* packages of Debian: to run it, and to build its plug-in */
     const char *develop;
     const char *only; /* the one collective in which its settings make a difference, or NULL */
@@ -62,7 +62,7 @@ struct tti_compare_sample {
     double bound_us;         /* lower bound of the time, 0 = not known */
 };
 
-/* The samples of Tutti, or of one contender, in one cell; and what they say together. */
+/* The samples of Tutti, or of one contender, in one cell, and their combined result. */
 struct tti_compare_entry {
     struct tti_compare_sample *samples;
     int count;

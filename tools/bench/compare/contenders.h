@@ -6,7 +6,7 @@
 
 /* Reads the list `compare->vs`. False if it cannot be understood; the reason is on standard error. */
 bool tti_compare_contenders(struct tti_comparison *c);
-/* Notes for each contender what is missing, if something is. */
+/* Notes for each contender which program or plug-in is missing, if any. */
 void tti_compare_find_programs(struct tti_comparison *c);
 void tti_compare_contender_free(struct tti_compare_contender *contender);
 

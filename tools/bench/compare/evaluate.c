@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the repetitions say together. Two virtual CPUs may be near each other in one minute and far in the next, which
- * changes times by factors; so repetitions of different hop classes are different cells, and never mixed. Of the cells
- * that differ in nothing else, the main one has most samples. The other one counts, too, if every contender was measured
- * in it, since else the best one may be missing; or if it is lost. Samples during which the hop changed are used only if
- * there are no others.
+ * Combines the repetitions. Two virtual CPUs may be near each other in one minute and far in the next, which changes
+ * times by factors; so repetitions of different hop classes are different cells, and never mixed. Of the cells that
+ * differ in nothing else, the main one has most samples. The other cell counts, too, if every contender was measured in
+ * it (else the best one may be missing), or if Tutti is slower in it. Samples during which the hop changed are used
+ * only if there are no others.
  *
  * Of the repetitions in a cell: time and ratio are the medians of theirs, and the interval reaches from the lowest low to
  * the highest high of theirs. That is wider than an interval of 95 % would have to be. Each repetition is a job of its own,

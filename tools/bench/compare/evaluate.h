@@ -4,7 +4,7 @@
 
 #include "bench/compare/comparison.h"
 
-/* Combines the repetitions of each cell, finds the best peers, drops what cannot be judged, and sorts the cells. */
+/* Combines the repetitions of each cell, finds the best peers, decides which cells count, and sorts the cells. */
 void tti_compare_evaluate(struct tti_comparison *c);
 
 /* Geometric mean of ratios, and of how many. */

@@ -34,7 +34,7 @@ bool tti_compare_signals_open(struct tti_compare_signals *signals)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     for (size_t i = 0; i < sizeof(handled) / sizeof(handled[0]); i++) {
-        struct sigaction action; /* one that was ignored from the start (nohup) stays so */
+        struct sigaction action; /* a signal that was ignored from the start (nohup) stays ignored */
         if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
             sigaddset(&set, handled[i]);
         }
@@ -71,7 +71,7 @@ static bool has_name(char *const *list, size_t count, const char *variable)
     return false;
 }
 
-/* The job's name, its variables, and those of this process that they do not replace. The strings are not copied. */
+/* The job's name, its variables, and the other variables of this process. The strings are not copied. */
 static char **environment_of(const struct tti_compare_job *job, char *name)
 {
     size_t most = 1;
@@ -154,7 +154,7 @@ static void end(pid_t pid, pid_t group, const char *job_prefix, const struct tti
     }
 }
 
-/* What the job may have left behind. The guard is of its group, too, and not needed any more. */
+/* Processes that the job may have left behind. The guard is in their group, too, and not needed any more. */
 static void kill_leftovers(pid_t group, const char *job_prefix)
 {
     const struct timespec pause = {.tv_nsec = 5000000};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The comparison for people: a line for each cell, then what all cells say together. */
+/* The comparison for people: a line for each cell, then the means over all cells. */
 #include "bench/compare/table.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The asynchronous form as a program uses it that has nothing to do meanwhile: start, wait, give the handle back. What
- * it takes more than the synchronous form is the price of being able to do something meanwhile. The start alone is what
- * a program pays that does: it cannot compute before the function has returned.
+ * The asynchronous form in a program without work in between: start, wait, release the handle. The difference to the
+ * synchronous form is the cost of being able to overlap. A program that overlaps pays the start only: it cannot compute
+ * before the function has returned.
  */
 #include "bench/measure/async.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffers of a rank. In host memory they are written and read where they lie. On a device they are written and read in
- * a mirror of as many bytes, which a copy that is waited for takes there and back: outside of what is timed.
+ * The buffers of a rank. In host memory they are written and read where they lie. On a device they are written and read
+ * in a mirror of the same size in host memory. Copies to the device and back end before the timed part begins, or start
+ * after it.
  */
 #include "bench/measure/buffers.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Buffers for what is sent and received, in host memory or on a device. */
+/* Buffers to send from and receive into, in host memory or on a device. */
 #ifndef TTI_BENCH_MEASURE_BUFFERS_H
 #define TTI_BENCH_MEASURE_BUFFERS_H
 
@@ -8,10 +8,11 @@
 /* The two memories of b->capacity bytes, in the group's heap or of the rank's own; false after saying why. Collective. */
 bool tti_bench_open_memory(struct tti_bench *b, bool heap);
 void tti_bench_close_memory(struct tti_bench *b, bool heap);
-/* Where to write what memory of b->left or b->right shall hold, and, when that is written, the end of it. */
+/* Begins to write the content of memory of b->left or b->right: returns where to write; the second function ends the
+ * write. */
 void *tti_bench_write_begin(const struct tti_bench *b, void *memory);
 tutti_status tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes);
-/* Where to read what it holds, until the next call of these; NULL on failure, and b->error has the details. */
+/* Where to read the content, until the next of these calls; NULL on failure, and b->error has the details. */
 const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes);
 
 #endif

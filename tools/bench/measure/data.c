@@ -23,7 +23,7 @@ _Static_assert(PERIOD <= TTI_CHECK_BLOCK, "the reference folds one block");
 struct tti_bench_data {
     int ranks;
     size_t item;
-    struct tti_check_fold *fold; /* NULL if nothing is reduced; knows the bound of the error */
+    struct tti_check_fold *fold; /* NULL if nothing is reduced; has the bound of the error */
     unsigned char *folded;
     unsigned char *inputs; /* rank by rank */
 };

@@ -3,8 +3,8 @@
  * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks the outputs. Small calls
  * are timed 20 at once, each with buffers and data of its own.
  *
- * The asynchronous form is compared with the synchronous one, so both are measured in turn: a disturbance of the machine
- * meets both. The time of its start is taken in iterations of a third kind, where the clock is read around one call:
+ * The asynchronous form is compared with the synchronous one, so the two alternate: a disturbance of the machine
+ * affects both. The time of its start is taken in iterations of a third kind, where the clock is read around one call:
  * readings around every call would be a large part of the time of small ones.
  *
  * A peer (beside.h) alternates with Tutti in the same way, and the order changes from iteration to iteration. Before the
@@ -37,7 +37,7 @@
 #define CHECK_WHOLE ((size_t)1 << 20)  /* larger results are checked by the slice */
 #define SLICES      16
 
-/* One of those that are measured in turn. */
+/* One of the alternating measurements. */
 struct side {
     struct tti_bench *b; /* Tutti's, or the peer's */
     int batch;
@@ -145,7 +145,7 @@ static int source_of(const struct tti_bench *b, int segment)
     return has(b, TTI_BENCH_NEIGHBOUR) ? (b->rank + b->size - 1) % b->size : segment;
 }
 
-/* Compares the elements [from, to) of an output, and adds what is wrong. */
+/* Compares the elements [from, to) of an output, and adds the number of wrong ones. */
 static tutti_status count_wrong(const struct row *row, struct side *side, int slot, size_t from, size_t to)
 {
     struct tti_bench *b = side->b;
@@ -388,7 +388,7 @@ static void choose_forms(struct row *row)
     }
 }
 
-/* The iterations, and what the machine gives before and after them. */
+/* The iterations, and the hop before and after them. */
 static tutti_status run_row(struct row *row, struct tti_bench_result *result)
 {
     struct tti_bench *b = row->b;

@@ -7,23 +7,23 @@
 #include "bench/measure/samples.h"
 #include "bench/options.h"
 
-/* What is called in an iteration: the sets of samples. */
+/* The calls of an iteration: the sets of samples. */
 enum tti_bench_form {
     TTI_BENCH_SYNC,
-    TTI_BENCH_PEER, /* what is measured beside Tutti */
+    TTI_BENCH_PEER, /* the peer that is measured beside Tutti */
     TTI_BENCH_ASYNC,
     TTI_BENCH_SUBMIT, /* as ASYNC, and one call's start is timed instead of the whole */
     TTI_BENCH_FORMS
 };
 
-/* Tutti against the one beside it. */
+/* Tutti against the peer beside it. */
 struct tti_bench_ratio {
     double median; /* Tutti's median over the other's: below 1 Tutti is faster */
     double low;    /* the interval that holds 95 % of what resampling gives */
     double high;
 };
 
-/* What the one beside Tutti did in the same row. */
+/* The peer's results in the same row. */
 struct tti_bench_versus {
     bool measured; /* false: it has no native call for this */
     int batch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Times, and what the ranks agree on. */
+/* Times, and agreements between the ranks. */
 #ifndef TTI_BENCH_MEASURE_SAMPLES_H
 #define TTI_BENCH_MEASURE_SAMPLES_H
 

@@ -11,7 +11,7 @@
 #include "bench/bench.h"
 #include "bench/measure/samples.h"
 
-#define TRIALS   8 /* the fastest counts: whatever disturbs one makes it slower */
+#define TRIALS   8 /* the fastest counts: every disturbance makes a trial slower */
 #define TRIAL_NS INT64_C(20000000)
 #define CHUNK    64 /* passes between two readings of the clock */
 
@@ -49,7 +49,7 @@ static int64_t measure(struct tti_compute *c, int64_t step_ns)
 tutti_status tti_compute_calibrate(struct tti_compute *c, struct tti_bench *b, int64_t step_ns)
 {
     c->passes = 1;
-    /* values tend to 1, wherever they begin: no trial meets slow numbers */
+    /* values converge to 1 from every start: no trial has denormal numbers, which are slow */
     c->factor = 0.75f;
     c->summand = 0.25f;
     for (int i = 0; i < TRIALS; i++) {

@@ -14,8 +14,8 @@ struct tti_compute {
     int64_t passes; /* over the values: a step's */
 };
 
-/* Finds out how many passes take so long on a CPU of one's own, while all ranks compute, as neighbours may slow one
- * another down. Collective; on failure b->error has the details. */
+/* Finds the number of passes that take this long on a CPU of the rank's own. All ranks compute meanwhile, since
+ * neighbours may slow one another down. Collective; on failure b->error has the details. */
 tutti_status tti_compute_calibrate(struct tti_compute *compute, struct tti_bench *b, int64_t step_ns);
 /* Part number `part` of `parts` of a step's computation. */
 void tti_compute_run(struct tti_compute *compute, int part, int parts);

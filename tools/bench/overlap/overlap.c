@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti bench overlap`: how much of the communication disappears behind a computation.
+ * `tutti bench overlap`: how much of the communication overlaps with a computation.
  *
  * On one host an all_reduce is work for the same CPUs, and could not overlap with a computation that needs all of them.
  * Between hosts it is mostly waiting for a link. The backend `fault` imitates that link: it makes an all_reduce take
- * bytes / bandwidth longer, asleep. The ranks' other traffic (the meetings before each step) runs in the group below.
+ * bytes / bandwidth longer, asleep. The ranks' other traffic (the barrier before each step) runs in the group below.
  */
 #include "bench/overlap/overlap.h"
 
@@ -28,7 +28,7 @@ static int64_t bandwidth_of(const struct tti_bench_options *options)
     return bandwidth > 0 ? bandwidth : 1;
 }
 
-/* The same ranks once more, behind the link. Threads get one over shm, which serves them: local cannot be wrapped. */
+/* A second group of the same ranks, over the link. Threads get one over shm, since local cannot be wrapped. */
 static tutti_status open_link(struct tti_overlap *o, int64_t bandwidth)
 {
     struct tti_bench *b = o->b;
@@ -62,7 +62,7 @@ static tutti_status iterate(struct tti_overlap *o, enum tti_overlap_form form, i
     return status;
 }
 
-/* All forms in turn, so that what disturbs the machine for a while disturbs all of them. */
+/* The forms alternate, so that a disturbance of the machine affects all of them. */
 static tutti_status iterate_all(struct tti_overlap *o, struct tti_overlap_result *results)
 {
     struct tti_bench *b = o->b;
@@ -83,8 +83,8 @@ static tutti_status iterate_all(struct tti_overlap *o, struct tti_overlap_result
     return status;
 }
 
-/* The bounds that no implementation can beat. Of pieces, the first must be computed before anything can be
- * communicated, and the last communicated after everything was computed. */
+/* The bounds that no implementation can beat. With chunks, the first must be computed before anything is communicated,
+ * and the last is communicated after everything was computed. */
 static void judge(const struct tti_overlap *o, struct tti_overlap_result *results)
 {
     const double compute = results[TTI_OVERLAP_COMPUTE].time.p50_us;

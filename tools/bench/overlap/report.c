@@ -9,7 +9,7 @@
 #include "bench/overlap/steps.h"
 #include "bench/report/table.h"
 
-#define BUSY 1.2 /* a computation that takes so many times the step is disturbed */
+#define BUSY 1.2 /* a computation that takes this many times the step is disturbed */
 
 void tti_overlap_print_header(const struct tti_overlap *o, int64_t bandwidth)
 {
@@ -26,7 +26,7 @@ void tti_overlap_print_header(const struct tti_overlap *o, int64_t bandwidth)
     fflush(stdout);
 }
 
-/* Whoever takes CPUs away makes the computation the longer part, and the ratio look good. */
+/* If other programs take CPUs away, the computation becomes the longer part, and the ratio is too good. */
 static void warn(const struct tti_overlap *o, const struct tti_overlap_result *computing)
 {
     const double times = computing->time.p50_us / 1000 / (double)o->b->options->step_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ways to run a step. They communicate the same gradients, which lie one behind the other in memory: as one tensor,
- * as the pieces of a pipeline, or, as a model has them, in more tensors than there are buckets.
+ * as the chunks of a pipeline, or, as a model has them, in more tensors than there are buckets.
  */
 #include "bench/overlap/steps.h"
 

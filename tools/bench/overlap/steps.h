@@ -29,7 +29,7 @@ struct tti_overlap {
     struct tti_compute compute;
     int pieces;
     int gradients;
-    int64_t count; /* elements of all gradients, of a piece, of a gradient */
+    int64_t count; /* elements of all gradients, of a chunk, of a gradient */
     int64_t piece_count;
     int64_t gradient_count;
     DLTensor all;
@@ -44,7 +44,7 @@ extern const char *const tti_overlap_names[TTI_OVERLAP_FORMS];
 
 /* Bytes of all gradients: as many in each. */
 int64_t tti_overlap_bytes(int pieces);
-/* Cuts the gradients out of b->right and makes the bucketer. */
+/* Divides b->right into the gradients and makes the bucketer. */
 tutti_status tti_overlap_prepare(struct tti_overlap *o);
 /* Runs one step in this form. On failure o->b->error has the details. */
 tutti_status tti_overlap_step(struct tti_overlap *o, enum tti_overlap_form form);

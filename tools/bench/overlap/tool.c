@@ -79,7 +79,7 @@ int tti_overlap_tool(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
         return TTI_EXIT_USAGE;
     }
-    argv[0] = name; /* the ranks that are started get the same words */
+    argv[0] = name; /* the started ranks get the same arguments */
     options.most = tti_overlap_bytes(options.pieces);
     return tti_bench_start(&options, argv);
 }

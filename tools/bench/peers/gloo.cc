@@ -46,7 +46,7 @@ class Mesh : public gloo::Context
     Mesh(const tti_bench_peer_job *job, std::shared_ptr<gloo::transport::Device> device)
         : gloo::Context(job->rank, job->size)
     {
-        constexpr size_t room = 256; /* of an address; those of TCP are sockets' addresses and a number */
+        constexpr size_t room = 256; /* of an address; with TCP, a socket address and a number */
         auto transport = device->createContext(rank, size);
         transport->setTimeout(getTimeout());
         const size_t ranks = static_cast<size_t>(size);
@@ -144,7 +144,7 @@ template <typename T> Fold fold_of(tutti_reduce_op op)
     return fold;
 }
 
-/* Empty where Gloo has no such fold. It has types of its own for f16, whose sums round at every step. */
+/* Empty if Gloo has no such reduction. It has types of its own for f16, whose sums round at every step. */
 Fold fold_for(tutti_dtype dtype, tutti_reduce_op op)
 {
     switch (dtype) {
@@ -218,7 +218,7 @@ template <typename T> void fold_ranks(const Session &s, const tti_bench_peer_cal
     }
 }
 
-/* By width: the fold knows what the elements are. */
+/* By width: the reduction function has the element type. */
 void fold_by_width(const Session &s, const tti_bench_peer_call &c)
 {
     switch (item_of(c.dtype)) {

@@ -46,7 +46,7 @@ static MPI_Datatype datatype(tutti_dtype dtype)
     }
 }
 
-/* Types that MPI cannot reduce it can still move. */
+/* MPI can still transfer types that it cannot reduce. */
 static MPI_Datatype moved_datatype(tutti_dtype dtype)
 {
     const MPI_Datatype known = datatype(dtype);
@@ -180,7 +180,7 @@ static int is_own_part(const struct session *s, const void *part, const void *wh
     return part && whole && (const char *)part == (const char *)whole + (size_t)s->rank * (size_t)count * (size_t)item;
 }
 
-/* Little besides the call: what is asked for here is in the peer's times. */
+/* Does little besides the call, since all work here counts in the peer's times. */
 static int run(const struct session *s, const struct tti_bench_peer_call *c)
 {
     const int count = (int)c->count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The results for programs. Names are part of the interface: new ones may come, none changes its meaning. Text of the
- * machine that is not UTF-8 becomes null.
+ * The results for programs. Names are part of the interface: new ones may be added, none changes its meaning. Text from
+ * the machine that is not UTF-8 becomes null.
  */
 #include "bench/report/json.h"
 
@@ -54,7 +54,7 @@ static const char *placement(const struct tti_bench *b)
     return b->options->heap ? "heap" : "private";
 }
 
-/* What only a table of collectives has. */
+/* The fields that only a table of collectives has. */
 static json_t *table_config(const struct tti_bench *b, const struct tti_bench_machine *machine)
 {
     const struct tti_bench_options *o = b->options;

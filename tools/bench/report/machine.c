@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the numbers were measured on: without it a table of times says nothing. */
+/* The machine on which the numbers were measured: without it a table of times means nothing. */
 #include "bench/report/machine.h"
 
 #include <stdlib.h>

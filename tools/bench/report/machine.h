@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the numbers were measured on. */
+/* The machine on which the numbers were measured. */
 #ifndef TTI_BENCH_REPORT_MACHINE_H
 #define TTI_BENCH_REPORT_MACHINE_H
 

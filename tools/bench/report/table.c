@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table, in the columns of nccl-tests, so that eyes and scripts that know those find their way. */
+/* The table. Its columns are those of nccl-tests, so that its users and their scripts can read it. */
 #include "bench/report/table.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ int tti_bench_root(const struct tti_bench *b)
     return b->collective->traits & (TTI_BENCH_ROOT_INPUT | TTI_BENCH_ROOT_OUTPUT) ? b->options->root : -1;
 }
 
-/* The lines of the description that say more than that an operation is run as it should be. */
+/* The lines of the description that report a fallback. */
 static void print_description(const char *text)
 {
     static const char usual[] = ": native";
@@ -186,7 +186,7 @@ static void print_roofline(const struct tti_bench *b, const struct tti_bench_res
     putchar('\n');
 }
 
-/* That of the form in place only if it is another one. */
+/* The algorithm of the form in place, only if it differs. */
 static void print_algorithms(const char *out_of_place, const char *in_place)
 {
     const bool differ = in_place && strcmp(out_of_place, in_place) != 0;

@@ -14,7 +14,7 @@ void tti_bench_print_row(const struct tti_bench *b, const struct tti_bench_resul
 void tti_bench_print_footer(int64_t wrong, double bus_bw_sum, int results);
 void tti_bench_print_wrong(int64_t wrong);
 
-/* What the columns type, redop and root say. */
+/* The texts of the columns type, redop and root. */
 const char *tti_bench_type(const struct tti_bench *b);
 const char *tti_bench_redop(const struct tti_bench *b);
 int tti_bench_root(const struct tti_bench *b);

@@ -18,7 +18,7 @@
 #define TRIALS    16
 #define EXCHANGES 32                  /* in a trial */
 #define BUDGET_NS INT64_C(1000000)    /* for all of them: ranks that share a CPU take microseconds for each */
-#define PATIENCE  INT64_C(2000000000) /* ns; then the other rank is thought to be gone */
+#define PATIENCE  INT64_C(2000000000) /* ns; then the other rank counts as gone */
 #define YIELD     256                 /* readings of the other's line between two yields: it may need this CPU ... */
 #define ASK_CLOCK 4096                /* ... and between two readings of the clock */
 
@@ -28,7 +28,7 @@ struct tti_hop_page {
     } lines[2];
 };
 
-/* A word: the number of the exchange, and whether rank 0 wants no more behind it. */
+/* The value that a rank stores: the number of the exchange, and whether it is rank 0's last one. */
 static uint64_t word_of(uint64_t sequence, bool last)
 {
     return sequence * 2 + last;
@@ -40,7 +40,7 @@ void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *pag
     static_assert(sizeof(struct tti_hop_page) <= TTI_ROOFLINE_PAGE, "one page holds both lines");
 }
 
-/* The other's word, once it has come as far; 0 if it does not come. */
+/* The other rank's value, once it has reached that exchange; 0 if the other rank does not come. */
 static uint64_t wait_for(const struct tti_bench *b, const _Atomic(uint64_t) *other, uint64_t sequence)
 {
     int64_t since = 0;
@@ -63,8 +63,8 @@ static uint64_t wait_for(const struct tti_bench *b, const _Atomic(uint64_t) *oth
 }
 
 /*
- * The quickest of a few trials, in picoseconds; INT64_MAX if the other rank does not come. Rank 0 says when it is enough.
- * Rank 1 may see that one exchange early, when rank 0 is there already, but only one: rank 0 waits for it in each.
+ * The fastest of a few trials, in picoseconds; INT64_MAX if the other rank does not come. Rank 0 decides which exchange
+ * is the last. Rank 1 may read that value one exchange early, but never more: rank 0 waits for rank 1 in each exchange.
  */
 static int64_t run_trials(const struct tti_bench *b, struct tti_hop *hop)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that all ranks see, for what the bench measures without the library. */
+/* Memory that all ranks share, for measurements without the library. */
 #include "bench/roofline/page.h"
 
 #include <fcntl.h>

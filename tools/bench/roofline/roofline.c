@@ -19,11 +19,11 @@
 #include "bench/roofline/page.h"
 #include "kernels/kernels.h"
 
-#define PIECE       ((int64_t)1 << 20) /* smaller sizes are repeated until as much is done */
+#define PIECE       ((int64_t)1 << 20) /* smaller sizes are repeated up to this amount */
 #define PASSES      2000               /* at most */
 #define TRIALS      3
 #define LARGE       ((int64_t)16 << 20)  /* from here on one trial is long enough */
-#define WORKING_SET ((int64_t)128 << 20) /* larger ones are memory, too, and take longer */
+#define WORKING_SET ((int64_t)128 << 20) /* larger sizes are in memory, too, and take longer */
 
 /*
  * Bytes moved per rank, in units of n (the size of the row), m = n / ranks, and n * ranks; `copy` by loops that copy,
@@ -93,7 +93,7 @@ static void run_loop(const struct tti_bench *b, enum loop loop, int64_t bytes, i
     }
 }
 
-/* The quickest trial; each lasts from a common start until the slowest rank is done. */
+/* The fastest trial; each lasts from a common start until the slowest rank has finished. */
 static tutti_status bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes, double *bytes_per_ns)
 {
     const int64_t wanted = PIECE / bytes + 1;
@@ -119,7 +119,7 @@ static tutti_status bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes
     return TUTTI_OK;
 }
 
-/* From those that were measured before, or measured now. */
+/* From earlier measurements, else measured now. */
 static tutti_status look_up(struct tti_bench *b, int64_t bytes, struct tti_bandwidth *found)
 {
     struct tti_roofline *r = b->roofline;

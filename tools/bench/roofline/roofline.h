@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the machine allows: how long the bytes that a collective has to move take at the bandwidth of plain loops, and
- * how long a cache line takes from one rank to another. */
+/* The limits of the machine: the time that a collective's bytes take at the bandwidth of plain loops, and the time that
+ * a cache line takes from one rank to another. */
 #ifndef TTI_BENCH_ROOFLINE_ROOFLINE_H
 #define TTI_BENCH_ROOFLINE_ROOFLINE_H
 
@@ -21,7 +21,7 @@ struct tti_bandwidth {
 struct tti_roofline {
     struct tti_roofline_page page;
     struct tti_hop hop;
-    struct tti_bandwidth sizes[TTI_ROOFLINE_SIZES]; /* those measured so far */
+    struct tti_bandwidth sizes[TTI_ROOFLINE_SIZES]; /* the measurements so far */
     int count;
 };
 
@@ -29,11 +29,11 @@ struct tti_roofline {
 tutti_status tti_roofline_open(struct tti_bench *b);
 void tti_roofline_close(struct tti_bench *b);
 tutti_status tti_roofline_hop(struct tti_bench *b, double *ns);
-/* The time that no run of b->collective at this size can beat, by the bytes it has to move; 0 = it moves none. */
+/* The lower bound of the time of b->collective at this size, by the bytes that it has to transfer; 0 = none. */
 tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
-/* Lifts the bound of a result to the hop where every rank needs data of another one. */
+/* Raises the bound of a result to the hop if every rank needs data of another rank. */
 void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result *result);
-/* "near", "far", "same" (they share a CPU), "both" (it changed between near and the rest meanwhile), or "-". */
+/* "near", "far", "same" (they share a CPU), "both" (it changed during the row), or "-". */
 const char *tti_roofline_hop_class(const double hop_ns[2]);
 
 #endif
