@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=240 trees=release,debug
 #
-# Proves that the conformance suite can fail: for every collective, and for every kind of fault that the harness looks
-# for, one rank's view is spoilt behind the call (TUTTI_CHECK_SABOTAGE, see tools/check/sabotage.c), and the suite has
-# to exit with 1, to name that collective, and to count its failures. Unspoilt, the same cases have to pass.
+# Proves that the conformance suite can fail. For every collective, and for every kind of fault that the harness checks,
+# one rank's output is changed after the call (TUTTI_CHECK_SABOTAGE, see tools/check/sabotage.c), and the suite has to
+# exit with 1, to name that collective, and to count its failures. Without the change, the same cases have to pass.
 set -u
 
 tutti=${TUTTI_BUILD:?names the build tree}/tutti
@@ -27,7 +27,7 @@ check() {
     status=$?
 }
 
-# What the table says about a collective: passed, failed, skipped.
+# A collective's numbers in the table: passed, failed, skipped.
 row() {
     awk -v name="$1" '$1 == name && NF == 5 { print $2, $3, $4 }' "$scratch/out"
 }
@@ -55,7 +55,7 @@ regular="all_reduce reduce broadcast all_gather all_gather_v gather scatter redu
     all_to_all_v"
 chapters="barrier p2p strides group mismatch lanes soak async cancel works deadlines async_soak"
 
-# The list here and the table in the program must not drift apart.
+# The list here must equal the table in the program.
 listed=$("$tutti" check --list --quick -n 2 | cut -d/ -f1 | sort -u | tr '\n' ' ')
 expected=$(printf '%s\n' $regular $chapters | sort -u | tr '\n' ' ')
 if [ "$listed" != "$expected" ]; then
@@ -72,7 +72,7 @@ for collective in $regular; do
     for what in result async guard status; do
         caught "$collective" "$what" "$collective/layouts/f32"
     done
-    # only a root's tensor is an input of broadcast, and the spoilt rank has to be the root
+    # only the root's tensor is an input of broadcast, so the changed rank has to be the root
     case $collective in
     broadcast) caught broadcast input broadcast/roots ;;
     *) caught "$collective" input "$collective/layouts/f32" ;;
@@ -89,7 +89,7 @@ for collective in $chapters; do
     done
 done
 
-# A name that is no collective spoils nothing, and no case at all is no success.
+# A name that is no collective changes nothing, and a run without cases does not succeed.
 check "nothing" "all_reduce/roots"
 if [ "$status" -ne 1 ] || ! grep -q '^0 passed, 0 failed, 0 skipped$' "$scratch/out"; then
     fail "a filter that matches nothing has to exit with 1"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=240
 #
-# `tutti check` as a command: options, exit codes, where its ranks come from, and what it leaves behind.
+# `tutti check` as a command: options, exit codes, how it starts ranks, and that it leaves nothing behind.
 set -u
 
 tutti=${TUTTI_BUILD:?names the build tree}/tutti

@@ -8,7 +8,7 @@
  *   absent   rank 1 does so before it calls tutti_init
  *   threads  three ranks are threads of this process, and the second one does so
  *   stopped  rank 1 stops itself there
- *   killed   rank 1 kills itself there; the other ranks ignore the SIGTERM that follows, and notice the death themselves
+ *   killed   rank 1 kills itself there; the other ranks ignore the next SIGTERM, and notice the death themselves
  *   circle   rank 0 and rank 1 both receive first
  */
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unloaded LIBRARY STORE RANK: one of two ranks that load the library at run time. Rank 1 unloads it with its group open: the
- * group lives on, because the library stays, and can even be found again. Then the program ends without another word, and
- * that is a departure.
+ * unloaded LIBRARY STORE RANK: one of two ranks that load the library at run time. Rank 1 unloads it with its group
+ * open: the group lives on, because the library stays loaded, and can be found again. Then the program ends without
+ * destroying its group, which counts as a leave.
  */
 #include <dlfcn.h>
 #include <stdio.h>

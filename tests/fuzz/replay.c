@@ -57,8 +57,7 @@ static void load(const char *path)
         return;
     }
     struct dirent **entries = NULL;
-    const int found =
-        scandir(path, &entries, NULL, alphasort); /* sorted: a seed gives the same inputs on every machine */
+    const int found = scandir(path, &entries, NULL, alphasort); /* sorted: a seed means the same on every machine */
     for (int i = 0; i < found; i++) {
         char name[4096];
         snprintf(name, sizeof(name), "%s/%s", path, entries[i]->d_name);

@@ -4,7 +4,8 @@
  *
  *   contained work           runs some of each kind of call with the other ranks, and rank 0 describes its group
  *   contained fill           takes 80 MiB of the heap
- *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the other ranks print how their calls end, and go on without it
+ *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the other ranks
+ *                            print how their calls end, and go on without it
  *   contained depart VICTIM  the same with a rank that returns from main with its group open
  *   contained shy VICTIM     the same while the group is made: rank VICTIM has come to the rendezvous, and hands over no memory
  *   contained grow           ranks 0 and 1 make a group of two, which rank 2 joins by a token

@@ -2,7 +2,8 @@
 /*
  * A rank of a job on several hosts.
  *
- *   hello meet     finds the other ranks in the store, checks that each rank is there once and has the same size, and prints "hello RANK SIZE LOCAL_RANK LOCAL_SIZE HOST"
+ *   hello meet     finds the other ranks in the store, checks that each rank is there once and has the same size, and
+ *                  prints "hello RANK SIZE LOCAL_RANK LOCAL_SIZE HOST"
  *   hello stay     the same, and then waits for a key that no rank sets
  *   hello init     joins the job as a group and says what came of it
  */

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two jobs that are started at once never meet, whatever started them, and the ranks of each find one another. Launchers
-# that are not installed are left out; if none is, this is skipped after what can be had without (torchrun's and Slurm's
-# variables, set by hand).
+# Two jobs start at the same time, with each launcher. The ranks of each job find one another, and never a rank of the
+# other job. Launchers that are not installed are left out. If none is installed, the test runs with torchrun's and
+# Slurm's variables, set by hand, and then counts as skipped.
 #
 # tutti-test: timeout=180
 set -u
@@ -36,7 +36,7 @@ fail()
     sed 's/^/    | /' "$work"/*.out "$work"/*.err 2>/dev/null | head -30
 }
 
-# check FAMILY: both jobs are whole, and they have not met.
+# check FAMILY: both jobs are complete, and have no rank of each other.
 check()
 {
     local family=$1 job urls=()

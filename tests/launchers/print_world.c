@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank for the tests of launchers: print_world JOB. Reads the world from the environment, meets the other ranks in
- * its store, makes sure that all of them were started with the same JOB, and prints "JOB family rank size url".
+ * A rank for the tests of launchers: print_world JOB. Reads the world from the environment, finds the other ranks in
+ * its store, checks that all of them were started with the same JOB, and prints "JOB family rank size url".
  */
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int fail(const tutti_error *error, const char *what)
     return 1;
 }
 
-/* Everyone leaves a card and reads those of all. */
+/* Each rank writes a record and reads those of all ranks. */
 static int exchange_infos(struct tti_store *store, const struct tti_world *world, const struct rank_info *own)
 {
     tutti_error error;

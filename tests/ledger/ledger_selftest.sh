@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: trees=release timeout=300
 #
-# Proves that scripts/check_ledger.py can fail: a small ledger with one good row and one row for each kind of untruth must
-# give exactly the complaints that belong to them.
+# Proves that scripts/check_ledger.py can fail: a small ledger with one good row and one row for each kind of error must
+# give exactly the expected messages.
 #
 # The backquotes are those of the ledger:
 # shellcheck disable=SC2016

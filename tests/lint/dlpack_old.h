@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program's own copy of dlpack.h looked like before DLPack 1.0 (after version 0.6): the same include guard and
- * names, but no version struct, no DLManagedTensorVersioned and no flags. Tutti's headers have to live with it on either
- * side.
+ * A program's own copy of dlpack.h from before DLPack 1.0 (after version 0.6): the same include guard and names, but no
+ * version struct, no DLManagedTensorVersioned and no flags. Tutti's headers must compile with it, included before or
+ * after.
  */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The format check and clang-tidy fail on a seeded offence each, in a copy of what they read.
+# The format check and clang-tidy each fail on a seeded error, in a copy of the files that they read.
 # tutti-test: timeout=120
 set -eu
 source=${TUTTI_SOURCE:?}

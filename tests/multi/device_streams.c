@@ -80,7 +80,7 @@ static void enqueued(tutti_group *g, void *stream, struct device_vector *v)
     EXPECT(cuda.free_host(word) == 0);
 }
 
-/* After the call has returned, no caller gets the operation's error: the group fails with it, and the stream goes on. */
+/* Once the call has returned, no caller gets the operation's error: the group fails with it, the stream goes on. */
 static void enqueued_failure(tutti_group *g, void *stream, struct device_vector *v)
 {
     const int32_t all[] = {0, 1, 2};

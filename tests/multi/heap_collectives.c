@@ -283,7 +283,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
     DLTensor t = tutti_tensor_1d(block, &count, TUTTI_F32);
     tutti_status status = TUTTI_OK;
     bool anybody = false;
-    /* If that rank need not wait, the call succeeds and has tested nothing. After some such calls the rank comes early. */
+    /* If that rank need not wait, the call succeeds and tests nothing. After some such calls the rank comes early. */
     for (int i = 0; i < 100 && !anybody; i++) {
         int32_t hasty = i % tutti_group_size(g);
         if (i < 20 || rank == hasty) {

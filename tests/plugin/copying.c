@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A backend in a plug-in file, as small as one can be: groups of one rank, for which every reduction is a copy. It is
- * built against the public headers only, and not linked with the library: the program that loads it brings that.
+ * built against the public headers only, and not linked with the library: the program that loads it has the library.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -212,7 +212,7 @@ def two_threads(lib):
         expect(lib.tutti_work_wait(work, -1) == OK and list(value) == [6, 60], f"twice the sum, got {list(value)}")
         expect(lib.tutti_work_release(work) == OK, "released")
 
-        # ranks that disagree are told so, and go on
+        # ranks that make different calls get an error, and go on
         odd = tensor(lib, (c_int64 * (2 + me))(), 2 + me, I64)
         expect(lib.tutti_all_reduce(group, byref(odd), byref(odd), SUM, byref(options)) == MISMATCH, "different counts")
         expect(error.status == MISMATCH and len(error.message) > 20, f"it says what: {error.message!r}")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=240
-# A job that goes on when a rank fails: exit codes, what is told, and the example that trains on with the ranks that are left.
+# A job that goes on when a rank fails: exit codes, messages, and the example that trains on with the remaining ranks.
 . "$(dirname "$0")/common.inc"
 
 survive=$build/examples/survive
@@ -10,7 +10,7 @@ if [ ! -x "$survive" ]; then
     exit 77
 fi
 
-# The same model comes out with and without a death, on the ranks that are left, from the last step that all had finished.
+# With and without a death the model is the same: the remaining ranks go on from the last step that all had finished.
 for victim in 0 2; do
     run_tutti run -n 3 --keep-going --timeout 200 -- "$survive" --kill $victim --at 50 --steps 400
     check_status 0 "rank $victim dies"

@@ -100,7 +100,7 @@ void tti_double_events_close(int device)
     tti_double_handle_drop_all(TTI_DOUBLE_EVENT_HANDLE, device, close_event);
 }
 
-/* Both at once, under the lock: the event is only looked at where the lock is held. */
+/* Both at once: the event is only read under the lock. */
 static int record(const char *function, struct event *event, struct tti_double_stream *stream)
 {
     if (!event || !stream || event->device != stream->device) {
@@ -159,7 +159,7 @@ int tti_double_stream_wait_event(const char *function, int device, void *stream,
     return code;
 }
 
-/* What asking about a mark gives now. */
+/* The current result of a query of a mark. */
 static int state_of(const struct mark *mark)
 {
     if (mark->done) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the core share. One lock guards everything, and one condition is signalled at every change: the
+ * Shared by the files of the core. One lock guards everything, and one condition is signalled at every change: the
  * doubles are for tests, where being obviously right is worth more than speed. Only the work itself (copies, host
  * functions, kernels) is done without the lock.
  */
@@ -38,7 +38,7 @@ struct tti_double_stream {
     bool dropped;  /* the device was reset: queued work is dropped */
     int users;     /* threads that wait for it */
     uint64_t random;
-    uint64_t thread; /* of per-thread default streams: whose it is */
+    uint64_t thread; /* of per-thread default streams: the owner */
     struct tti_double_op *head;
     struct tti_double_op **tail;
 };

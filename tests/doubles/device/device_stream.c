@@ -111,7 +111,7 @@ static void perform(struct tti_double_stream *stream, struct tti_double_op *op)
     pthread_cond_broadcast(&tti_double.changed);
 }
 
-/* The last one that has to do with a stream frees it. */
+/* The last user of a stream frees it. */
 static void forget(struct tti_double_stream *stream)
 {
     if (!stream->closing || stream->started || stream->users > 0) {

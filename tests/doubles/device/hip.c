@@ -20,7 +20,7 @@ const struct tti_double_vendor tti_double_vendor = {.variable = "TUTTI_DOUBLE_HI
 static _Thread_local int current;
 static _Thread_local hipError_t last;
 
-/* Before version 7 the last call counts, whatever came of it; since then errors do. */
+/* Before version 7 it returns the result of the last call, since then the last error. */
 hipError_t tti_double_hip_result(int code)
 {
     if (TTI_DOUBLE_HIP < 7 || (code && code != TTI_DOUBLE_NOT_READY)) {
@@ -207,7 +207,7 @@ static const struct {
 
 enum { ERRORS = sizeof(errors) / sizeof(errors[0]) };
 
-/* What is not known is the last one. */
+/* An unknown error has the last name. */
 static int find(hipError_t error)
 {
     int index = 0;

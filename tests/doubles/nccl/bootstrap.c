@@ -210,7 +210,7 @@ static void *serve(void *argument)
         refuse_joiner(&root->joiners[i], ncclSystemError, "the memory for the communicator : no room for ranks", i,
                       root->count);
     }
-    /* Those of this process last: they may end it when they have their answer. */
+    /* The ranks of this process get it last: they may end the process when they have their answer. */
     answer_all(root, fd, false);
     answer_all(root, fd, true);
     if (fd >= 0) {

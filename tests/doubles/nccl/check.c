@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a call. Numbers are refused as NCCL refuses them. Memory that is not the device's, too short, or
- * overlapping NCCL finds only in its own debug modes, or never, and then computes something: here it is always refused.
+ * Checks a call. Numbers are refused as NCCL refuses them. Memory that is not the device's, is too short or overlaps is
+ * always refused here. NCCL notices it only in its debug modes, or never, and then returns wrong results.
  */
 #include <string.h>
 

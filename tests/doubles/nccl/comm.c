@@ -180,7 +180,7 @@ ncclResult_t tti_config_read(const ncclConfig_t *config, bool *blocking)
     if (c.magic != 0xcafebeef) {
         return tti_refuse(ncclInvalidArgument, "ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
     }
-    /* What the caller's version did not have yet is not looked at. */
+    /* Fields that the caller's version did not have are not read. */
     if (c.version < 21400) {
         c.blocking = INT_MIN;
     }

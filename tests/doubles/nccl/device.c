@@ -127,7 +127,7 @@ void *tti_driver_shadow(const void *memory, size_t bytes, int *device)
     return shadow(memory, bytes, device);
 }
 
-/* Tells devices apart unless a process sees only some of them. */
+/* Identifies devices unless a process sees only some of them. */
 static ncclResult_t number_as_uuid(int device, unsigned char uuid[TTI_UUID])
 {
     memset(uuid, 0, TTI_UUID);

@@ -161,7 +161,7 @@ void tti_doorbell_ring(struct ncclComm *comm, int rank);
 void tti_set_aborted(struct ncclComm *comm);
 /* Waits until no other process is missing that is alive: this rank has ended, and so have they. */
 void tti_await_ends(struct ncclComm *comm);
-/* Tells every rank `bytes` of this one, and gets theirs: all[rank]. false if aborted. */
+/* Sends `bytes` of this rank to all ranks, and gets theirs: all[rank]. false if aborted. */
 bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes, void *all);
 
 /* ---- move.c, messages.c: on the stream's thread ---- */
@@ -201,7 +201,7 @@ struct tti_job {
     bool blocking;
     pthread_t thread;
     ncclResult_t result;
-    /* For the ones that need it: */
+    /* For the jobs that need it: */
     struct ncclComm *made;
     struct ncclComm **place;
     ncclUniqueId id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files with the exported functions share. */
+/* Shared by the files with the exported functions. */
 #ifndef TTI_DOUBLES_NCCL_EXPORT_H
 #define TTI_DOUBLES_NCCL_EXPORT_H
 
@@ -13,7 +13,7 @@
 #define TTI_DOUBLE_IS_RCCL 0
 #endif
 
-/* The library has the function, but the version that it plays has not. */
+/* The library has the function, but the version that it imitates does not. */
 ncclResult_t tti_too_new(const char *function);
 /* The end of a call after tti_comm_enter and tti_group_start; `result` is the result so far. */
 ncclResult_t tti_end_call(struct ncclComm *comm, ncclResult_t result);

@@ -16,7 +16,7 @@
 
 enum { UNDECIDED = -1 };
 
-/* What one group has collected. */
+/* The collected work of one group. */
 struct group {
     struct tti_job *jobs;
     struct tti_job **last_job;

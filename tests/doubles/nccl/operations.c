@@ -69,7 +69,8 @@ static ncclResult_t submit(struct ncclComm *comm, const struct tti_call *call)
     return add(comm, call, &reduction, tti_next_fault(comm->rank));
 }
 
-/* What several messages make. `send_parts` and `recv_parts` are how many blocks of `count` there are. */
+/* A call that consists of several messages. `send_parts` and `recv_parts` are the numbers of blocks of `count`
+ * elements. */
 struct pattern {
     size_t send_parts;
     size_t recv_parts;

@@ -22,7 +22,7 @@ struct tti_reduction {
 
 /* 1/divisor as an element of a type of floats. */
 void tti_reduce_reciprocal(int type, int divisor, unsigned char scalar[8]);
-/* What each rank does to its own elements before anybody adds them. */
+/* Each rank applies it to its own elements before they are added. */
 void tti_reduce_before(const struct tti_reduction *reduction, int type, void *out, const void *in, size_t count);
 /* The next rank's: out = out + in. */
 void tti_reduce_next(const struct tti_reduction *reduction, int type, void *out, const void *in, size_t count);

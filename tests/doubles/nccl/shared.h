@@ -34,7 +34,7 @@ struct tti_rank_slot {
     _Atomic uint32_t sleepers;               /* on it */
     _Atomic uint32_t end;                    /* TTI_PRESENT, ... */
     _Atomic uint32_t connected;              /* for its first collective */
-    int32_t process;                         /* written before anybody else sees this memory */
+    int32_t process;                         /* written before any other rank has this memory */
     int32_t device;
     _Alignas(128) _Atomic uint64_t published; /* chunks of collectives */
     struct tti_heading heading[2];            /* of the last two */
@@ -55,7 +55,7 @@ struct tti_pair {
 
 struct tti_shared {
     int32_t ranks;
-    _Atomic uint32_t broken; /* 1 + the rank that met an asynchronous error first */
+    _Atomic uint32_t broken; /* 1 + the first rank with an asynchronous error */
     _Alignas(128) struct tti_rank_slot place[];
 };
 

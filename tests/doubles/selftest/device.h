@@ -15,7 +15,7 @@
 #define CHECK(condition)   expect(__FILE__, __LINE__, #condition, 1, (condition) ? 1 : 0)
 void expect(const char *file, int line, const char *what, int wanted, int got);
 
-/* Whoever passes waits until it is open. */
+/* A thread that passes waits until it is open. */
 struct gate {
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a double does with memory, and what it refuses. */
+/* The double's memory functions, and the calls that it refuses. */
 #include <signal.h>
 #include <string.h>
 

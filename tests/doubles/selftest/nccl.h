@@ -67,7 +67,7 @@ void device_wait(struct rank *t, void *stream);
 bool device_done(struct rank *t, void *stream);
 
 void barrier(struct rank *t);
-/* Everybody gets rank 0's bytes. */
+/* Every rank gets rank 0's bytes. */
 void share(struct rank *t, void *bytes, size_t count);
 /* An id of rank 0. */
 ncclUniqueId share_id(struct rank *t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Beginning, waiting, hanging and ending. That something hangs is shown by an exchange between the other processes, or
- * by what it would have done otherwise, after it had every opportunity: not by how long it takes.
+ * Beginning, waiting, hanging and ending. The tests show a hang by an exchange between the other processes, or by a
+ * missing effect after every opportunity for it, and never by elapsed time.
  */
 #include <string.h>
 #include <time.h>
@@ -130,7 +130,7 @@ void case_missing_rank(struct rank *t)
     }
 }
 
-/* Ranks that call different things wait for each other forever. */
+/* Ranks that make different calls wait for each other for ever. */
 static void differ(struct rank *t, void (*call)(struct rank *t, ncclComm_t comm, float *memory))
 {
     ncclComm_t comm = comm_blocking(t);
@@ -208,7 +208,7 @@ void case_lonely(struct rank *t)
     }
     barrier(t);
     CHECK(t->CommAbort(comm) == ncclSuccess);
-    /* First without rank 1, which comes when rank 0 has given up. */
+    /* First without rank 1, which comes when rank 0 has aborted. */
     const ncclUniqueId id = share_id(t);
     struct old_config config = config_undefined();
     config.blocking = 0;
@@ -242,7 +242,7 @@ void case_split(struct rank *t)
         float host = (float)t->rank;
         CHECK(sum(t, memory, part) == ncclSuccess);
         CHECK(holds(t, memory, (float)members));
-        /* Who has the highest key's negative is the first: the highest rank. */
+        /* The keys are the negative ranks, so the highest rank becomes rank 0. */
         device_put(t, memory, &host, sizeof(host));
         CHECK(t->Broadcast(memory, memory, 1, ncclFloat32, 0, part, t->stream) == ncclSuccess);
         device_get(t, &host, memory, sizeof(host));

@@ -155,7 +155,7 @@ static double float_step(int op, double a, double b)
     return op == ncclProd ? a * b : op == ncclMax ? fmax(a, b) : op == ncclMin ? fmin(a, b) : a + b;
 }
 
-/* What one element becomes; in[rank] points to the rank's. scalar: of a pre-multiplied sum, else NULL. */
+/* The result of one element; in[rank] points to the rank's input. scalar: of a pre-multiplied sum, else NULL. */
 static void expect(int type, int op, int ranks, const unsigned char *in[], const void *scalar, unsigned char *out)
 {
     const size_t size = size_of(type);
@@ -229,7 +229,7 @@ static bool same(int type, const unsigned char *a, const unsigned char *b)
 
 /* ---- the cases ---- */
 
-/* Everybody's inputs, for the reference. */
+/* The inputs of all ranks, for the reference. */
 struct inputs {
     int type;
     size_t count; /* of one rank */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank of a case needs: the driver's double, the board, communicators. */
+/* The environment of a rank of a case: the driver's double, the board, communicators. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <string.h>
