@@ -28,8 +28,8 @@ compiles "$source/src" || {
     grep -E "error|assert" "$work/log" | head -20
 }
 
-# One change after the other: what each function takes and gives, each number, each member and each constant. Without
-# TUTTI_TEST_ALL=1 every seventh of them.
+# One change after the other: the parameters and the result of each function, each number, each member and each
+# constant. Without TUTTI_TEST_ALL=1 every seventh of them.
 cat >"$work/change.py" <<'END'
 import re, sys
 source, target = sys.argv[1:]

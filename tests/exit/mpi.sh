@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=900 cpus=3 trees=release
-# The same over each MPI, whose own end must come behind all calls of it: one kind of each way to wait, or all kinds with
-# TUTTI_TEST_ALL=1.
+# The same over each MPI, which must be finalised after all calls of it: one operation for each way to wait, or all
+# kinds with TUTTI_TEST_ALL=1.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 . "$TUTTI_SOURCE/tests/exit/common.inc"
 

@@ -126,7 +126,7 @@ static bool all_wait(enum work work)
            work == WORK_PARTS || work == WORK_ASYNC;
 }
 
-/* What a fate makes of a round. */
+/* Sets the fields of a round that depend on its fate. */
 static void adapt(struct round *r)
 {
     if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {

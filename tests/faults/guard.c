@@ -28,7 +28,7 @@
 #define TRIES   5
 #define GUARD   0x5a
 
-/* What is called, and where rank 0's tensor lies that the last rank touches. */
+/* The operation, and the memory of rank 0's tensor that the last rank touches. */
 #define CASES(X)                                                                                                       \
     X(HEAP, "all_reduce in the heap")                                                                                  \
     X(REGISTERED, "all_reduce in registered memory")                                                                   \

@@ -3,7 +3,7 @@
 /*
  * While a group is made, one rank is held up at the n-th message that it sends, for all n. The last rank serves the
  * rendezvous and leaves before the held rank goes on. So some ranks have the new group, and others cannot get it any
- * more. All of them name the rank that has left, in the call in which they notice it, and never a rank that gave up
+ * more. All of them name the rank that has left, in the call in which they notice it, and never a rank that failed
  * because of it.
  */
 #include <pthread.h>

@@ -288,7 +288,7 @@ static void be_actor(int32_t rank)
         }
     }
     tutti_finalize(NULL);
-    /* each store that was served leaves an eventfd until the process ends; and one that a stopped rank still uses, more */
+    /* each served store leaves an eventfd until the process ends; a store that a stopped rank still uses leaves more */
     const int most = descriptors + 8;
     if (!show->script.stops && (settles(DESCRIPTORS, most) > most || mappings() != 0)) {
         wrong("%d descriptors, %d before, and %d segments; ", entries(DESCRIPTORS), descriptors, mappings());

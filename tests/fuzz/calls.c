@@ -76,7 +76,7 @@ static tutti_call options(struct fuzz_input *in, tutti_error *error)
     call.error = error;
     const uint8_t how = fuzz_byte(in);
     call.lane = how & 1 ? (int8_t)fuzz_byte(in) : 0;
-    call.timeout_ms = how & 2 ? (int8_t)fuzz_byte(in) * 1000 : 0; /* none that a slow machine could miss */
+    call.timeout_ms = how & 2 ? (int8_t)fuzz_byte(in) * 1000 : 0; /* no deadline that a slow machine could miss */
     call.flags = how & 4 ? 1u << fuzz_byte(in) % 8 : 0;
     call.size = how & 128 ? (uint32_t)fuzz_byte(in) : call.size;
     return call;

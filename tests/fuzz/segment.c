@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pthread_t thread;
     tti_tuning_make(2, &wishes, &tuning);
     layout = tti_layout_make(2, 1, tuning.stage, tuning.far);
-    if (!doorbell) { /* for all inputs; what was touched is given back below */
+    if (!doorbell) { /* for all inputs; the touched pages are released below */
         doorbell = map_before_guard(layout.doorbell_bytes);
         segments[0] = map_before_guard(layout.segment_bytes);
         segments[1] = map_before_guard(layout.segment_bytes);

@@ -9,7 +9,7 @@
 
 #include "api/check.h"
 
-/* What the rendezvous does from its call number `at` on. */
+/* How the rendezvous fails from its call number `at` on. */
 static struct {
     int calls;
     int at;

@@ -77,7 +77,7 @@ check_works() { # BACKEND WHAT
     check_count out "^\[[0-2]\] rank [0-2] of 3 works on $1\$" 3 "$2"
 }
 
-# One network: shm, whatever else they have of their own.
+# One network: shm, with any other namespaces of their own.
 run_ranks --mount-proc -- "$contained" work
 check_works shm "one network"
 check_count out 'was not taken' 0 "one network"
@@ -85,7 +85,7 @@ check_count out 'was not taken' 0 "one network"
 run_ranks --mount-proc -- sh -c "$private" sh "$contained" work
 check_works shm "own /dev/shm"
 
-# The address sanitizer reads its settings from /proc, and cannot look for leaks without.
+# The address sanitizer reads its settings from /proc, and cannot search for leaks without it.
 if [ "$(basename "$build")" != asan ]; then
     run_ranks --mount -- sh -c "$hidden" sh "$contained" work
     check_works shm "no /proc"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A strided tensor of a device cannot be packed on rank 1, in a group whose calls block and are not compared. The other rank
- * could not notice, so the group fails. For two ranks, under the double of libcuda.so.1. The program does not use MPI itself.
+ * A strided tensor of a device cannot be packed on rank 1, in a group whose calls block and are not compared. The other
+ * rank could not notice that, so the group fails. For two ranks, under the double of libcuda.so.1. The program does not
+ * use MPI itself.
  */
 #include <stdbool.h>
 #include <time.h>

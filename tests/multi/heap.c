@@ -227,7 +227,7 @@ static void switched_off(void)
     EXPECT_OK(tutti_group_destroy(g, &err));
 }
 
-/* A rank that calls something else, and one that does not come. */
+/* One rank makes another call, and one rank does not come. */
 static void out_of_step(tutti_group *world)
 {
     int32_t rank = tutti_group_rank(world);

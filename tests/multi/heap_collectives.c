@@ -107,7 +107,7 @@ static void check_way(tutti_group *g, const struct reference_call *c, bool plain
     }
 }
 
-/* Each kind with each pattern once; dtype, root and form take turns. */
+/* Each kind with each pattern once; dtype, root and form alternate. */
 static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int turn, bool from_threshold)
 {
     int32_t rank = tutti_group_rank(g);

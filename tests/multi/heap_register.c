@@ -246,7 +246,7 @@ static void forked(tutti_group *g)
     munmap(memory, bytes);
 }
 
-/* Through sub-groups: each group names only what all its ranks have. */
+/* Through sub-groups: a group only uses memory that all its ranks have registered. */
 static void sub_groups(tutti_group *g)
 {
     int32_t rank = tutti_group_rank(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the heap between processes share: sums that are checked. */
+/* Shared by the tests of the heap between processes: sums that are checked. */
 #ifndef TESTS_MULTI_HEAP_SUPPORT_H
 #define TESTS_MULTI_HEAP_SUPPORT_H
 

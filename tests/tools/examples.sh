@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: timeout=300 trees=release,debug
-# The small examples do what they say.
+# The small examples run and print the right results.
 . "$(dirname "$0")/common.inc"
 
 for example in hello gather; do

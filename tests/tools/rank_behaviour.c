@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank whose behaviour is an argument, for the tests of `tutti run`. What a shell cannot do reliably is done here:
- * ignore or wait for signals, become a daemon, write very long lines.
+ * A rank whose behaviour is an argument, for the tests of `tutti run`. It does what a shell cannot do reliably: ignore
+ * or wait for signals, become a daemon, write very long lines.
  *
  *   stubborn        ignores SIGTERM and SIGINT and says "ready"
  *   catch           says "ready", then the name of each signal that arrives; ends on SIGTERM with code 0

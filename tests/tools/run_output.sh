@@ -39,8 +39,8 @@ check_equal "$(iconv -f UTF-8 -t UTF-8 "$work/out" >/dev/null 2>&1; echo $?)" 0 
 run_tutti run -n 2 "$rank" line 32768
 check_count out '^\[0\]' 1 "a line as long as the buffer"
 
-# Progress bars: rank 0 draws, of the others only the last state is kept.
-# Rank 1 begins when rank 0 has ended: how lines and bars interrupt one another is tested below, on a terminal.
+# Progress bars: rank 0's is drawn; of the other ranks' only the last state is kept. Rank 1 begins when rank 0 has
+# ended: how lines and bars interrupt one another is tested below, on a terminal.
 run_tutti run -n 2 sh -c '
     [ $TUTTI_RANK = 0 ] || until [ -e "$1" ]; do sleep 0.05; done
     "$2" progress
@@ -65,7 +65,7 @@ run_tutti run -n 1 --log-dir /proc/no true
 check_status 125 "--log-dir that cannot be made"
 check_line err 'cannot create the directory /proc/no' "--log-dir that cannot be made"
 
-# Standard input: rank 0 has it, the others have none.
+# Standard input: rank 0 has it, the other ranks have none.
 printf 'first\nsecond\n' | "$tutti" run -n 2 sh -c 'while read -r line; do echo "got $line"; done; echo end' \
     >"$work/out" 2>"$work/err"
 check_equal "$(sort "$work/out")" "$(printf '[0] end\n[0] got first\n[0] got second\n[1] end')" "standard input"

@@ -15,10 +15,10 @@
 struct tti_bench_options {
     bool overlap;       /* `tutti bench overlap` instead of a collective */
     bool async;         /* the asynchronous form beside the synchronous one */
-    const char *beside; /* NAME[:SETTINGS] of the peer that is measured in turn with Tutti, or NULL */
+    const char *beside; /* NAME[:SETTINGS] of the peer that is measured alternately with Tutti, or NULL */
     bool roofline;      /* measure the limits of the machine, too */
     bool heap;          /* Tutti's buffers lie in the group's heap */
-    uint32_t chosen;    /* collectives: a bit for each; 0 = each in turn */
+    uint32_t chosen;    /* collectives: a bit for each; 0 = all */
     int ranks;          /* 0 = not said */
     int64_t least;      /* sizes in bytes */
     int64_t most;

@@ -6,7 +6,7 @@
 
 struct argp_state;
 
-/* The number that `text` says; ends the program if it is none within the bounds. */
+/* Parses a number; ends the program if `text` is no number within the bounds. */
 int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
                          int64_t maximum);
 /* Measures as a rank of the job. Without a job, starts ranks: threads, or processes with these arguments (closed by

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hang report, one page. The rank that delays the others comes first. */
+/* The hang report, one page. The rank that delays the other ranks comes first. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>

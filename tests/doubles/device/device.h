@@ -59,11 +59,11 @@ int tti_double_version(void);
 /* Of the machine, whichever devices the process sees. */
 int tti_double_physical(int device);
 void tti_double_uuid(int device, unsigned char uuid[TTI_DOUBLE_UUID]);
-/* What an operation on the device has failed with, for good; 0 if none has. */
+/* The error of an operation on the device, which is final; 0 if none has failed. */
 int tti_double_sticky(int device);
 /* Waits for everything that was queued on the device until now. */
 int tti_double_synchronize(int device);
-/* Ends all that lives on the device: memory, streams, events and the error. What is queued is dropped. */
+/* Frees all objects of the device: memory, streams, events and the error. Queued work is dropped. */
 void tti_double_reset(int device);
 
 /* ---- device_memory.c ---- */

@@ -81,7 +81,7 @@ static void finish_copy(struct tti_double_op *op, int code)
     free(copy->staged);
 }
 
-/* Takes the source over. The lock is given up meanwhile: this is the application's memory. */
+/* Takes the source over. The lock is released meanwhile: this is the application's memory. */
 static bool stage(struct copy *copy)
 {
     copy->staged = malloc(copy->width * copy->rows);
@@ -114,7 +114,7 @@ static int copy_now(const char *function, struct tti_double_stream *stream, cons
     const bool takes_over = !copy->src.block && tti_double_vendor.stages && small && !is_host(&copy->dst);
     const bool waits = !copy->dst.block || (!copy->src.block && !takes_over) ||
                        (tti_double_vendor.host_waits && is_host(&copy->dst) && is_host(&copy->src));
-    stream->users++; /* it may be destroyed while the lock is given up */
+    stream->users++; /* it may be destroyed while the lock is released */
     int code = TTI_DOUBLE_OUT_OF_MEMORY;
     if (takes_over && !stage(copy)) {
         finish_copy(&copy->op, code);

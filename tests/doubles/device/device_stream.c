@@ -5,7 +5,7 @@
  * streams, and by that the default stream of a device and its blocking streams wait for one another: an operation of
  * one begins when nothing older is left in the other.
  *
- * Before each operation the thread pauses a little, so that a wait that was forgotten shows.
+ * Before each operation the thread pauses a little, so that a missing wait shows.
  */
 #include <signal.h>
 #include <stdlib.h>

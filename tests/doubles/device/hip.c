@@ -35,7 +35,7 @@ int tti_double_current(int *code)
     return *code ? -1 : current;
 }
 
-/* Whatever happened to the devices. */
+/* Works in every state of the devices. */
 static int enter(const char *function)
 {
     const int code = tti_double_enter_early(function);

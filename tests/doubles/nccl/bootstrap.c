@@ -172,7 +172,7 @@ static void answer(const struct joiner *joiner, int fd)
         control.header.cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
     }
-    /* A rank that has died or given up meanwhile gets no reply. */
+    /* A rank that has died or aborted meanwhile gets no reply. */
     (void)sendmsg(joiner->socket, &message, MSG_NOSIGNAL);
 }
 

@@ -31,7 +31,7 @@ struct board {
     X(Gather) X(Scatter) X(CommRevoke) X(AllToAll) X(AllToAllv)
 /* clang-format on */
 
-/* What a rank works with. */
+/* The environment of a rank. */
 struct rank {
     int rank;
     int ranks;

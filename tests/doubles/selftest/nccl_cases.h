@@ -12,7 +12,7 @@ struct test {
     void (*function)(struct rank *t);
     int least; /* ranks */
     int most;
-    int variants;      /* of the library, that have what it takes */
+    int variants;      /* of the library, that have the needed functions */
     const char *words; /* TUTTI_DOUBLE_NCCL */
     int words_rank;    /* only there, or -1 */
     bool ends_by_abort;

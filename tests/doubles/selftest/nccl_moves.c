@@ -46,7 +46,7 @@ static void broadcast(struct rank *t, ncclComm_t comm, void *in, void *out, size
         write_blocks(t, in, t->rank, 1, bytes);
         CHECK(t->Broadcast(in, out, bytes, ncclInt8, root, comm, t->stream) == ncclSuccess);
         CHECK(is_block(t, out, root, 0, bytes));
-        const void *send = t->rank == root ? in : NULL; /* not looked at elsewhere */
+        const void *send = t->rank == root ? in : NULL; /* not checked on other ranks */
         CHECK(t->Broadcast(send, in, bytes, ncclUint8, root, comm, t->stream) == ncclSuccess);
         CHECK(is_block(t, in, root, 0, bytes));
     }

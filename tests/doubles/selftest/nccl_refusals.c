@@ -58,7 +58,7 @@ void case_arguments(struct rank *t)
     CHECK(t->AllReduce(in, out, COUNT, f32, ncclSum, comm, s) == ncclSuccess);
     CHECK(t->AllReduce(in, host, COUNT, f32, ncclSum, comm, s) == invalid);
     CHECK(t->GroupEnd() == invalid);
-    /* None of it has harmed the communicator. An empty operation is none, whatever its pointers. */
+    /* The communicator still works. An empty operation does nothing, with any pointers. */
     CHECK(t->AllReduce(NULL, NULL, 0, f32, ncclSum, comm, s) == ncclSuccess);
     CHECK(t->AllReduce(in, out, COUNT, f32, ncclSum, comm, s) == ncclSuccess);
     device_wait(t, s);
@@ -72,7 +72,7 @@ void case_arguments(struct rank *t)
     CHECK(strstr(t->GetErrorString((ncclResult_t)99), "unknown"));
 }
 
-/* What the version lacks. */
+/* Functions that the version lacks. */
 void case_versions(struct rank *t)
 {
     ncclComm_t comm = comm_blocking(t);
@@ -211,7 +211,7 @@ void case_configs(struct rank *t)
     CHECK(refused(t, with_config(t, &config), ncclInvalidArgument, "blocking"));
     config.blocking = 0;
     CHECK(with_config(t, &config) == ncclInProgress);
-    config.version = 21300; /* had no such field, so it is not looked at: the real one is blocking then, too */
+    config.version = 21300; /* had no such field, so it is not read: the real one is blocking then, too */
     CHECK(with_config(t, &config) == ncclSuccess);
     config.version = 21805;
     config.min_ctas = 4;

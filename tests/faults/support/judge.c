@@ -57,7 +57,7 @@ static bool is_right_end(const struct stage *s, const struct seen *own)
     }
 }
 
-/* What the call after the spoilt one says. */
+/* The status of the call after the failed one. */
 static bool is_right_next(const struct round *r, tutti_status next)
 {
     /* a group that is not made, or memory that is not allocated, does not fail the group that it was to come from */
@@ -124,7 +124,7 @@ static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status stat
         return true;
     }
     if (rank == s->round.victim) {
-        return is_scarcity(status) || (!in_init && status == TUTTI_REVOKED); /* another rank was the first to give up */
+        return is_scarcity(status) || (!in_init && status == TUTTI_REVOKED); /* another rank was the first to abort */
     }
     if (in_init) {
         return (is_scarcity(status) && blames_victim(s, e)) || (status == TUTTI_TIMEOUT && misses_victim(s, e)) ||

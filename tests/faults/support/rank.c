@@ -36,7 +36,7 @@ void fault(struct seen *s, const char *format, ...)
     strncat(s->faults, "; ", sizeof(s->faults) - strlen(s->faults) - 1);
 }
 
-/* ---- what is left -------------------------------------------------------------------------------------------------- */
+/* ---- leftovers --------------------------------------------------------------------------------------------------- */
 
 #define MAPPINGS "/proc/thread-self/maps"
 

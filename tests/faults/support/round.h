@@ -46,7 +46,7 @@
     X(NO_MEMORY, "lack of memory")                                                                                     \
     X(NO_DESCRIPTORS, "lack of descriptors")
 
-/* What the ranks do meanwhile. */
+/* The operation that the ranks repeat. */
 #define WORKS(X)                                                                                                       \
     X(BARRIER, "barrier")                                                                                              \
     X(SMALL, "small all_reduce")                                                                                       \
@@ -148,7 +148,7 @@ bool run_round(struct stage *s, const struct round *r);
 /* A process of a test that runs no rounds: it ends with this one, or after PATIENCE_S. `actor` does not return. */
 pid_t start_actor(void (*actor)(int32_t number), int32_t number);
 
-/* Why no process here leaves a core file in its working directory; NULL if one that crashes does. */
+/* The reason why crashing processes leave no core file in their working directory; NULL if they do. */
 const char *no_core_files(void);
 void tell_round(const struct round *r, FILE *to);
 
@@ -210,7 +210,7 @@ struct ground {
 
 /* Memory for a group's operations; those of the heap are allocated together. */
 tutti_status ground_open(struct ground *ground, tutti_group *group, const struct round *r, tutti_error *error);
-/* INTERNAL stands for a wrong result. `apart`: by a thread that ends. */
+/* Returns INTERNAL for a wrong result. `apart`: runs in a thread that ends. */
 tutti_status operate(const struct ground *ground, int32_t step, bool apart, tutti_error *error);
 
 /* ---- places.c: the labelled places ---- */

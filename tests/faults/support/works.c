@@ -65,7 +65,7 @@ struct turn {
     int32_t lane;       /* of an asynchronous call ... */
     int64_t count;      /* ... and its elements ... */
     int64_t from;       /* ... and where they begin */
-    tutti_work *handle; /* what it has given */
+    tutti_work *handle; /* its result */
 };
 
 /* Of what the ranks give: step + rank. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the ledger's programs share. They run on two ranks. The first failed expectation ends the rank, and so the job:
+ * Shared by the ledger's programs. They run on two ranks. The first failed expectation ends the rank, and so the job:
  * scripts/check_ledger.py then knows at once that the program notices a missing function.
  */
 #ifndef TESTS_MPI_LEDGER_SUPPORT_H

@@ -198,7 +198,7 @@ bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in
 static tutti_status call_peer(const struct tti_beside *beside, const struct tti_bench_peer_call *call,
                               tutti_error *error)
 {
-    char why[256]; /* written by a call that fails: the others are not to pay for it */
+    char why[256]; /* written by a failing call, so that other calls do not pay for it */
     why[0] = '\0';
     if (beside->peer->call(beside->session, call, why, sizeof(why)) == 0) {
         return TUTTI_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peer that is measured in turn with Tutti: another library from a plug-in file (peer.h), or a second group in the same
- * job with settings of its own.
+ * The peer that is measured alternately with Tutti: another library from a plug-in file (peer.h), or a second group in
+ * the same job with settings of its own.
  */
 #ifndef TTI_BENCH_BESIDE_BESIDE_H
 #define TTI_BENCH_BESIDE_BESIDE_H

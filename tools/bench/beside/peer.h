@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A peer: another library that `tutti bench --beside` calls beside Tutti in the same processes, call by call in turn,
- * with the same loop. So both see the same data, the same placement on CPUs and the same state of the machine, and their
- * ratio means something where absolute times do not.
+ * A peer: another library that `tutti bench --beside` calls beside Tutti in the same processes, alternating call by
+ * call, with the same loop. So both see the same data, the same placement on CPUs and the same state of the machine,
+ * and their ratio means something where absolute times do not.
  *
  * A peer is a plug-in file, since no program can be linked with two MPI libraries: lib/tutti/bench/NAME.so exports
  * `const struct tti_bench_peer tti_bench_peer`. It needs no function of Tutti.

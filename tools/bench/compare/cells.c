@@ -116,7 +116,7 @@ static struct tti_compare_cell *find(const struct tti_comparison *c, const struc
     return NULL;
 }
 
-/* The cell of a row, a new one if need be; NULL if the row is none, or when memory is exhausted (*full). */
+/* The cell of a row, new if needed; NULL if the row is invalid, or when memory is exhausted (*full). */
 static struct tti_compare_cell *cell_of(struct tti_comparison *c, const json_t *row, const char *placement,
                                         enum tti_compare_hop hop, bool *full)
 {

@@ -3,8 +3,8 @@
  * The state of a comparison.
  *
  * A contender is a library with certain settings. A block is one job of one contender: its ranks run `tutti bench
- * --beside`, which calls Tutti and the contender in turn. All contenders run a block each, once per repetition. A cell
- * holds the samples of all blocks for one collective, size, form, placement and class of hop.
+ * --beside`, which calls Tutti and the contender alternately. All contenders run a block each, once per repetition. A
+ * cell holds the samples of all blocks for one collective, size, form, placement and class of hop.
  */
 #ifndef TTI_BENCH_COMPARE_COMPARISON_H
 #define TTI_BENCH_COMPARE_COMPARISON_H

@@ -113,8 +113,8 @@ bool tti_compare_wins(const struct tti_compare_cell *cell, int contender)
     return compared(&cell->peers[contender]) && cell->peers[contender].low > 1;
 }
 
-/* The best peer is the one that makes the ratio largest, not the one whose time is least: the times of two contenders
- * come from different jobs, while each ratio comes from one. One that wins for certain goes before one that may. */
+/* The best peer has the largest ratio, not the least time: the times of two contenders come from different jobs, while
+ * each ratio comes from one job. A contender that certainly wins goes before one that may win. */
 static int best_of(const struct tti_comparison *c, const struct tti_compare_cell *cell)
 {
     int best = -1;

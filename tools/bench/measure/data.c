@@ -3,7 +3,7 @@
  * Data that can be written and compared at the speed of memory. Each rank's input repeats a short random sequence of
  * its own, and each call starts it at another place; so does the reduction of all inputs, which therefore is computed
  * only once. The length of the sequence is a prime: no two chunks, parts or calls that an engine could confuse start at
- * the same place in it. What the reduction should be comes from the conformance suite's reference.
+ * the same place in it. The expected reduction comes from the conformance suite's reference.
  */
 #include "bench/measure/data.h"
 

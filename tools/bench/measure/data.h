@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is sent, and what must arrive. */
+/* The inputs, and the expected outputs. */
 #ifndef TTI_BENCH_MEASURE_DATA_H
 #define TTI_BENCH_MEASURE_DATA_H
 

@@ -50,7 +50,7 @@ struct row {
     bool in_place;
     int64_t count;                              /* elements of the tensor or of one part */
     int64_t whole;                              /* elements of all parts */
-    enum tti_bench_form forms[TTI_BENCH_FORMS]; /* kinds of iterations, in turn */
+    enum tti_bench_form forms[TTI_BENCH_FORMS]; /* kinds of iterations, which alternate */
     int form_count;
     int64_t barrier_ns;    /* the shortest of the peer's barriers so far */
     const char *algorithm; /* of Tutti's last call; NULL = unknown */
@@ -286,7 +286,7 @@ static tutti_status plan(struct tti_bench *b, int done, int64_t elapsed_ns, int6
     }
     const tutti_status status = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
     if (status == TUTTI_OK && elapsed_ns < budget_ns) {
-        /* no more than as many again: what was seen so far may not be typical */
+        /* at most as many again: the times so far may not be typical */
         const int64_t room = (budget_ns - elapsed_ns) / (elapsed_ns / done + 1) + 1;
         const int64_t most = done < TTI_BENCH_ITERATIONS - done ? done : TTI_BENCH_ITERATIONS - done;
         *wanted = done + (int)(room < most ? room : most);
