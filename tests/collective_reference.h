@@ -241,7 +241,7 @@ static inline bool reference_alias(const struct reference_call *c, int rank, siz
     }
 }
 
-/* ---- the tensors of one rank -------------------------------------------------------------------------------------------- */
+/* ---- the tensors of one rank ------------------------------------------------------------------------------------- */
 
 struct reference_tensors {
     unsigned char *in;

@@ -8,8 +8,8 @@
  * measurement, no promise: it contains delays of the scheduler and of a hypervisor. An onlooker process only sleeps;
  * how late it wakes shows the machine's share. `make chaos N=...` runs it.
  *
- * Rounds in which ranks wait for a deadline come last, several at a time: they would take longer than all the others, and are
- * idle nearly all of it.
+ * Rounds in which ranks wait for a deadline come last, several at a time: they would take longer than all the others,
+ * and are idle nearly all of it.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -56,7 +56,7 @@ struct plan {
 static uint64_t state;
 static struct tally *tally;
 
-/* ---- drawing ------------------------------------------------------------------------------------------------------- */
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t draw(void)
 {
@@ -172,7 +172,7 @@ static bool waits(const struct round *r)
     return r->fate == FATE_STOP || (happens_in_init(r) && (is_end(r->fate) || is_lack(r->fate)));
 }
 
-/* ---- counting ------------------------------------------------------------------------------------------------------ */
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 static void note_time(struct times *t, int64_t ns)
 {
@@ -263,7 +263,7 @@ static void run_waiting(const struct plan *plan)
     }
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

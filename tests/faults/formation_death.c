@@ -47,7 +47,7 @@ static struct stage *stage;
 static struct table *table;
 static const struct course *course;
 
-/* ---- the table ------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static struct table *table_make(void)
 {
@@ -128,7 +128,7 @@ static tutti_status get(void *user, const char *key, void *value, size_t capacit
     }
 }
 
-/* ---- the ranks ------------------------------------------------------------------------------------------------------- */
+/* ---- the ranks --------------------------------------------------------------------------------------------------- */
 
 static void expect(struct seen *own, const char *where, tutti_status status, const tutti_error *e)
 {

@@ -57,7 +57,7 @@ struct scene {
 
 static struct scene *scene;
 
-/* ---- holding a rank ------------------------------------------------------------------------------------------------ */
+/* ---- holding a rank ---------------------------------------------------------------------------------------------- */
 
 static unsigned char *held_page;
 
@@ -113,8 +113,8 @@ static bool is_signed(const unsigned char *tensor)
     return ((const float *)(const void *)tensor)[HELD_AT / sizeof(float)] == SIGN;
 }
 
-/* Where this rank sees rank 0's tensor: in another memory file of the same name, at the place that `own` has in its. Ranks
- * that allocate alike find it there. */
+/* Where this rank sees rank 0's tensor: in another memory file of the same name, at the place that `own` has in its.
+ * Ranks that allocate alike find it there. */
 static unsigned char *seen_here(const char *name, const void *own)
 {
     const unsigned long at = (unsigned long)(uintptr_t)own;
@@ -140,7 +140,7 @@ static unsigned char *seen_here(const char *name, const void *own)
     return NULL;
 }
 
-/* ---- the ranks ----------------------------------------------------------------------------------------------------- */
+/* ---- the ranks --------------------------------------------------------------------------------------------------- */
 
 static tutti_status call(tutti_group *g, float *in, float *out, int64_t limit_ms, tutti_error *error)
 {
@@ -356,7 +356,7 @@ static void be_threads(void)
     _exit(0);
 }
 
-/* ---- the test ------------------------------------------------------------------------------------------------------ */
+/* ---- the test ---------------------------------------------------------------------------------------------------- */
 
 static void start(void)
 {

@@ -35,7 +35,7 @@ static int begin(void)
     return secret.known;
 }
 
-/* ---- the server ---------------------------------------------------------------------------------------------------- */
+/* ---- the server -------------------------------------------------------------------------------------------------- */
 
 struct peer {
     int fd;
@@ -200,7 +200,7 @@ static void try_server(struct fuzz_input *in)
     close(service.wake);
 }
 
-/* ---- the client ---------------------------------------------------------------------------------------------------- */
+/* ---- the client -------------------------------------------------------------------------------------------------- */
 
 /* All answers lie in the socket before the client asks, so none of them can be a proof. */
 static void try_client(struct fuzz_input *in)

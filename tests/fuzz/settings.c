@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Configuration and the world from the environment. A line "NAME=value" is a variable, ":key=value" an entry of the list
- * of settings, "?number" the timeout of the struct. PMI_FD and the like are left out: they name descriptors, behind which
- * a conversation begins.
+ * Configuration and the world from the environment. A line "NAME=value" is a variable, ":key=value" an entry of the
+ * list of settings, "?number" the timeout of the struct. PMI_FD and the like are left out: they name descriptors,
+ * behind which a conversation begins.
  */
 #include "fuzz.h"
 

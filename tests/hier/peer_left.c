@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The last rank leaves, or does not enter a call; the argument selects one. No rank waits for ever. Every rank names the rank that
- * has left, whichever host it was on.
+ * The last rank leaves, or does not enter a call; the argument selects one. No rank waits for ever. Every rank names
+ * the rank that has left, whichever host it was on.
  */
 #include <stdio.h>
 #include <string.h>

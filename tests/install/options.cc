@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of calls in C++: what a builder sets reaches the field of its name, and `size` is what the library expects. */
+/* The options of calls in C++: what a builder sets reaches the field of its name, and `size` is what the library
+ * expects. */
 #include <cstdio>
 #include <cstring>
 #include <tutti/backend.h>

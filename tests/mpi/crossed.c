@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two threads of each rank create groups of the same ranks at the same time, and each rank in its own order. No rank deadlocks,
- * at any thread level of MPI; the argument is the level to request. The program does not use MPI itself.
+ * Two threads of each rank create groups of the same ranks at the same time, and each rank in its own order. No rank
+ * deadlocks, at any thread level of MPI; the argument is the level to request. The program does not use MPI itself.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failures in MPI, and calls that do not end: what happens to the group, its calls and its other ranks. For two ranks under
- * double.c, which makes the third (failure) or first (stuck) all_reduce fail on rank 1. The program does not use MPI itself.
+ * Failures in MPI, and calls that do not end: what happens to the group, its calls and its other ranks. For two ranks
+ * under double.c, which makes the third (failure) or first (stuck) all_reduce fail on rank 1. The program does not use
+ * MPI itself.
  *
  *   failure       the other rank's call ends; afterwards the process ends as usual
  *   stuck FILE    blocking calls that cannot be ended: FILE gets rank 0's stderr. Rank 1 reads it, creates FILE.seen and
@@ -170,7 +171,8 @@ static void timed_failure(tutti_group *world)
     expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
 }
 
-/* Rank 1 does not enter an all_reduce. The deadline of a second one, queued behind it, passes, and the core aborts the group. */
+/* Rank 1 does not enter an all_reduce. The deadline of a second one, queued behind it, passes, and the core aborts the
+ * group. */
 static void abort_group(tutti_group *g, tutti_work **first, tutti_work **second)
 {
     static int32_t values[2];
@@ -206,7 +208,7 @@ static void timed_abort(tutti_group *world)
     expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
 }
 
-/* ---- blocking calls that do not end -------------------------------------------------------------------------------- */
+/* ---- blocking calls that do not end ------------------------------------------------------------------------------ */
 
 static int is_in(const char *path, const char *words)
 {

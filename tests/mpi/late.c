@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank does not enter a call with a deadline. The other ranks report it in time and name it; the late rank gets REVOKED.
- * Afterwards the process ends as usual. The program does not use MPI itself, so it runs under every MPI.
+ * A rank does not enter a call with a deadline. The other ranks report it in time and name it; the late rank gets
+ * REVOKED. Afterwards the process ends as usual. The program does not use MPI itself, so it runs under every MPI.
  */
 #include <stdio.h>
 #include <stdlib.h>

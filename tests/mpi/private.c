@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each rank creates groups of itself only, as communicators of MPI without the other ranks: one before the world, one while the
- * world is open. The first one starts MPI, on all ranks.
+ * Each rank creates groups of itself only, as communicators of MPI without the other ranks: one before the world, one
+ * while the world is open. The first one starts MPI, on all ranks.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the backend mpi. "refused" passes bad ones, which needs no MPI. "run KEY=VALUE..." opens a group with these
- * settings, describes it, and runs operations; settings.sh checks their counts and bytes. The program does not use MPI itself.
+ * Settings of the backend mpi. "refused" passes bad ones, which needs no MPI. "run KEY=VALUE..." opens a group with
+ * these settings, describes it, and runs operations; settings.sh checks their counts and bytes. The program does not
+ * use MPI itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static DLTensor tensor(void *data, const int64_t *count)
     return tutti_tensor_1d(data, count, TUTTI_F32);
 }
 
-/* Per rank of two, in bytes: all_reduce 3 x 4000, broadcast 12, all_gather 40, all_to_all 80, barrier, and one message of 28. */
+/* Per rank of two, in bytes: all_reduce 3 x 4000, broadcast 12, all_gather 40, all_to_all 80, barrier, and one message
+ * of 28. */
 static void work(tutti_group *g)
 {
     static float from[1000];

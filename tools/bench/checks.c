@@ -79,7 +79,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* ---- the ranks ----------------------------------------------------------------------------------------------------- */
+/* ---- the ranks --------------------------------------------------------------------------------------------------- */
 
 static bool complain(struct cost *cost, const char *what, const char *why)
 {
@@ -166,7 +166,7 @@ static int be_rank(struct cost *cost, struct side sides[2], int rank)
     return 0;
 }
 
-/* ---- the result ---------------------------------------------------------------------------------------------------- */
+/* ---- the result -------------------------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

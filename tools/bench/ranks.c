@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The run of one rank, from its memory to its result. A rank that cannot go on prints the reason and leaves; the failure of
- * the group ends the others.
+ * The run of one rank, from its memory to its result. A rank that cannot go on prints the reason and leaves; the
+ * failure of the group ends the others.
  */
 #include <errno.h>
 #include <inttypes.h>

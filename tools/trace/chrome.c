@@ -4,8 +4,8 @@
  * each lane of a group and for its messages. Two spans of one track that overlap without one lying in the other are
  * refused or drawn wrongly, and messages do overlap: if a track is busy, the message goes to a further track beside it.
  *
- * Readers hold times as floating numbers of microseconds, which cannot represent nanoseconds since 1970; so times count from
- * the first event, and otherData says when that was. Texts of a snapshot hold nothing that would need escaping.
+ * Readers hold times as floating numbers of microseconds, which cannot represent nanoseconds since 1970; so times count
+ * from the first event, and otherData says when that was. Texts of a snapshot hold nothing that would need escaping.
  *
  * Cost: each operation searches the tracks in use.
  */

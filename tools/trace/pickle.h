@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Python's pickle protocol 2, as far as it builds dictionaries, lists, pairs, texts and numbers; nothing that a loader would
- * have to run. */
+/* Python's pickle protocol 2, as far as it builds dictionaries, lists, pairs, texts and numbers; nothing that a loader
+ * would have to run. */
 #ifndef TTI_TOOLS_TRACE_PICKLE_H
 #define TTI_TOOLS_TRACE_PICKLE_H
 

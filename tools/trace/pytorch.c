@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * PyTorch's flight recorder format, for its analyser (torch.distributed.flight_recorder): files <prefix><rank> of version 2.4
- * with entries, pg_config (ranks as a string) and pg_status. The analyser takes the first operation of a group on one rank
- * and searches all members for the entry with its number. It reports a member without one as missing, and two neighbours of
- * one number as a bug. These rules make it name the rank that delays the others, and no other:
+ * PyTorch's flight recorder format, for its analyser (torch.distributed.flight_recorder): files <prefix><rank> of
+ * version 2.4 with entries, pg_config (ranks as a string) and pg_status. The analyser takes the first operation of a
+ * group on one rank and searches all members for the entry with its number. It reports a member without one as missing,
+ * and two neighbours of one number as a bug. These rules make it name the rank that delays the others, and no other:
  *
  *   - A lane is a process group of its own, since lanes are numbered apart.
  *   - Messages between two ranks are one group for each direction. Only messages that have not ended are written: the two
@@ -31,7 +31,7 @@ struct dump {
     int64_t id;   /* of the next entry */
 };
 
-/* ---- words ------------------------------------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* The names of torch's scalar types. */
 static const char *torch_dtype(int dtype)
@@ -87,7 +87,7 @@ static int32_t world_rank(const struct dump *d, const struct tti_snapshot_group 
     return -1;
 }
 
-/* ---- entries ----------------------------------------------------------------------------------------------------------- */
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 /* [[count]] and ["Float"] */
 static void tensor(FILE *out, const char *sizes, const char *dtypes, bool any, uint64_t count, const char *dtype)
@@ -264,7 +264,7 @@ static void messages(struct dump *d, const struct tti_snapshot *s, int group)
     }
 }
 
-/* ---- groups ------------------------------------------------------------------------------------------------------------ */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 static void config(FILE *out, const char *name, const char *described)
 {

@@ -43,7 +43,8 @@ static inline int64_t tti_record_wall_ns(const struct tti_snapshot *s, int64_t m
                                                                                 : 0;
 }
 
-/* hang_report.c: the rank that delays the others, which rank waits for which, and the last operations. At most `most` ranks are described one by one. */
+/* hang_report.c: the rank that delays the others, which rank waits for which, and the last operations. At most `most`
+ * ranks are described one by one. */
 void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t count, size_t most);
 
 /* The formats of `tutti trace dump`. */

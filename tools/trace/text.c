@@ -74,8 +74,8 @@ void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_
     }
 }
 
-/* Entries of the ring have an order. A tally comes before the first entry of its lane that has a greater number; if there is
- * none, it may be the newest of all. */
+/* Entries of the ring have an order. A tally comes before the first entry of its lane that has a greater number; if
+ * there is none, it may be the newest of all. */
 static uint64_t place_of(const struct tti_snapshot *s, const struct tti_snapshot_op *op)
 {
     if (op->number != 0) {

@@ -117,7 +117,7 @@ static void look_for_leaks(const struct stage *s, struct seen *own, struct posse
     }
 }
 
-/* ---- the rank ------------------------------------------------------------------------------------------------------ */
+/* ---- the rank ---------------------------------------------------------------------------------------------------- */
 
 static void await_happening(const struct stage *s)
 {

@@ -184,7 +184,8 @@ _Noreturn void be_rank(struct stage *s, int32_t rank);
 int64_t now_ns(void);
 void pause_us(int64_t us);
 
-/* Folders of this process. Of the thread and not of the process: where the main thread has ended, those of the process are empty. */
+/* Folders of this process. Of the thread and not of the process: where the main thread has ended, those of the process
+ * are empty. */
 #define DESCRIPTORS "/proc/thread-self/fd"
 #define THREADS     "/proc/self/task"
 

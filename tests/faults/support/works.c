@@ -51,7 +51,7 @@ static bool holds(const float *tensor, int64_t count, float value)
     return true;
 }
 
-/* ---- one operation ------------------------------------------------------------------------------------------------- */
+/* ---- one operation ----------------------------------------------------------------------------------------------- */
 
 /* The operation of one step. */
 struct turn {

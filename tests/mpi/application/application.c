@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An MPI program that also uses Tutti. It starts MPI, hands over a communicator with its ranks in reverse order, uses that and
- * MPI_COMM_WORLD before, between and after Tutti's calls, and finalises MPI itself.
+ * An MPI program that also uses Tutti. It starts MPI, hands over a communicator with its ranks in reverse order, uses
+ * that and MPI_COMM_WORLD before, between and after Tutti's calls, and finalises MPI itself.
  */
 #include <mpi.h>
 #include <stdio.h>

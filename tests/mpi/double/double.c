@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A double of the MPI library (LD_PRELOAD): it prints how MPI is started, and makes MPI behave in ways that it does not behave
- * on this machine. Environment variables of the test select them:
+ * A double of the MPI library (LD_PRELOAD): it prints how MPI is started, and makes MPI behave in ways that it does not
+ * behave on this machine. Environment variables of the test select them:
  *
  *   DOUBLE_SHOW         names of variables, separated by blanks, whose values MPI finds when it starts
  *   DOUBLE_CVARS        names of MPI's control variables, likewise: their values after the start

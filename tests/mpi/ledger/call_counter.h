@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counts Tutti's calls of MPI through MPI's profiling interface. This library is loaded before MPI's own, counts the calls of
- * the functions that the ledger's programs check, and passes them on. The programs themselves call PMPI_ functions, so that
- * only Tutti's calls are counted, and replaced by scripts/check_ledger.py.
+ * Counts Tutti's calls of MPI through MPI's profiling interface. This library is loaded before MPI's own, counts the
+ * calls of the functions that the ledger's programs check, and passes them on. The programs themselves call PMPI_
+ * functions, so that only Tutti's calls are counted, and replaced by scripts/check_ledger.py.
  */
 #ifndef TESTS_MPI_LEDGER_CALL_COUNTER_H
 #define TESTS_MPI_LEDGER_CALL_COUNTER_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every MPI function that the plug-in calls for collectives: its results, and the datatypes and operations passed to it. */
+/* Every MPI function that the plug-in calls for collectives: its results, and the datatypes and operations passed to
+ * it. */
 #include "support.h"
 
 enum {
@@ -96,7 +97,7 @@ static void fill(tutti_dtype dtype, void *to, int rank, int count)
     }
 }
 
-/* ---- arguments of MPI ----------------------------------------------------------------------------------------------- */
+/* ---- arguments of MPI -------------------------------------------------------------------------------------------- */
 
 static MPI_Datatype native_type(tutti_dtype dtype)
 {
@@ -166,7 +167,7 @@ static bool is_as_documented(const struct call_counter *w, tutti_dtype dtype, tu
     return native ? w->type == native_type(dtype) && w->op == native_op(op) : is_own(w, dtype);
 }
 
-/* ---- reductions ------------------------------------------------------------------------------------------------------ */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 static void expect_reduction(tutti_group *group, tutti_dtype dtype, tutti_reduce_op op)
 {
@@ -271,7 +272,7 @@ static void reduce_scatter(tutti_group *group)
     }
 }
 
-/* ---- data movement ----------------------------------------------------------------------------------------------------------- */
+/* ---- data movement ----------------------------------------------------------------------------------------------- */
 
 /* Bytes, whatever the dtype. */
 static void moves(tutti_group *group, tutti_dtype dtype)
@@ -302,7 +303,7 @@ static void moves(tutti_group *group, tutti_dtype dtype)
     }
 }
 
-/* ---- barrier, and asynchronous operations -------------------------------------------------------------------------------- */
+/* ---- barrier, and asynchronous operations ------------------------------------------------------------------------ */
 
 /* Rank 1's barrier has not ended before rank 0, which waits for a message of rank 1's, begins its own. */
 static void barrier(tutti_group *group)
@@ -355,7 +356,7 @@ static void asynchronous(tutti_group *group)
     EXPECT(tutti_work_release(sum) == TUTTI_OK && tutti_work_release(broadcast) == TUTTI_OK);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 /* A refused call never reaches MPI, and the group stays usable. */
 static void refusals(tutti_group *group)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tensors of a device over MPI. A CUDA-aware library gets them in device memory where its own functions do the work. All others
- * are copied through host memory, with the same results. The device is the double of libcuda.so.1 (tests/doubles). Its memory
- * traps when host code touches it, so a wrong pointer handed to MPI ends the test.
+ * Tensors of a device over MPI. A CUDA-aware library gets them in device memory where its own functions do the work.
+ * All others are copied through host memory, with the same results. The device is the double of libcuda.so.1
+ * (tests/doubles). Its memory traps when host code touches it, so a wrong pointer handed to MPI ends the test.
  *
  *     devices copies      MPI takes no device memory, or mpi.cuda_aware forbids it
  *     devices aware       MPI takes it: the double of MPI (tests/mpi/double) prints what it gets
@@ -213,7 +213,8 @@ static void moves(tutti_group *group)
     give_back(group, &all);
 }
 
-/* Rank 0 sends twice. Rank 1 receives into a tensor, and into memory of its device that is allocated for the message. */
+/* Rank 0 sends twice. Rank 1 receives into a tensor, and into memory of its device that is allocated for the
+ * message. */
 static void messages(tutti_group *group)
 {
     int32_t values[MANY] = {0};
@@ -262,7 +263,8 @@ static void how(tutti_group *group, bool aware)
                   __LINE__);
 }
 
-/* Memory of another device is refused and never reaches MPI; so is memory that is not where the tensor's header says. */
+/* Memory of another device is refused and never reaches MPI; so is memory that is not where the tensor's header
+ * says. */
 static void refusals(tutti_group *group)
 {
     int32_t here[COUNT] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of MPI: queried without a start; started once by Tutti and finalised at the end of the process; or started and
- * finalised by the application.
+ * The life of MPI: queried without a start; started once by Tutti and finalised at the end of the process; or started
+ * and finalised by the application.
  *
  *     life available|missing       one process: whether mpi can be used; MPI is not started
  *     life here STORE              Tutti starts MPI, from two threads at the same time; STORE is the name of the second one's
@@ -47,7 +47,7 @@ static void expect_works(tutti_group *group)
     EXPECT(value == RANKS * (RANKS + 1) / 2);
 }
 
-/* ---- without a start ------------------------------------------------------------------------------------------------- */
+/* ---- without a start --------------------------------------------------------------------------------------------- */
 
 static void availability(bool expected)
 {
@@ -67,7 +67,7 @@ static void availability(bool expected)
     }
 }
 
-/* ---- started by Tutti ------------------------------------------------------------------------------------------------- */
+/* ---- started by Tutti -------------------------------------------------------------------------------------------- */
 
 struct start {
     const char *store;
@@ -206,7 +206,7 @@ static void with_settings(void)
     EXPECT_OK(tutti_group_destroy(group, &error));
 }
 
-/* ---- started by the application ------------------------------------------------------------------------------------------ */
+/* ---- started by the application ---------------------------------------------------------------------------------- */
 
 static void application(void)
 {

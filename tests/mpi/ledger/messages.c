@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages: Tutti matches them itself; MPI_Improbe and MPI_Mrecv take each one, so no other thread can take it in between. */
+/* Messages: Tutti matches them itself; MPI_Improbe and MPI_Mrecv take each one, so no other thread can take it in
+ * between. */
 #include <sched.h>
 
 #include "support.h"
@@ -27,8 +28,8 @@ static bool is_filled(const float *values, int count)
     return good;
 }
 
-/* Rank 0 sends, rank 1 receives into a tensor: few elements travel in the envelope, many behind it. Ends with a barrier, since
- * a receive takes in all envelopes that have arrived. */
+/* Rank 0 sends, rank 1 receives into a tensor: few elements travel in the envelope, many behind it. Ends with a
+ * barrier, since a receive takes in all envelopes that have arrived. */
 static void known_shape(tutti_group *group, int elements)
 {
     static float values[MANY];

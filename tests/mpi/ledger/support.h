@@ -35,7 +35,8 @@ static inline void ledger_expect(bool good, const char *what, const char *why, c
 #define EXPECT_STATUS(status, call)                                                                                    \
     ledger_expect((call) == (status), #call " gives " #status, error.message, __FILE__, __LINE__)
 
-/* The only deadline is for messages that MPI must deliver. It is short where a function of MPI is missing on purpose. */
+/* The only deadline is for messages that MPI must deliver. It is short where a function of MPI is missing on
+ * purpose. */
 static inline int64_t ledger_limit_ms(void)
 {
     return getenv("TUTTI_TEST_PRELOAD") ? 8000 : 60000;

@@ -59,7 +59,8 @@ static bool cut_settings(char *text, const char *list[SETTINGS + 1], const char 
     return true;
 }
 
-/* The same ranks once more. A setting that was not named is the default or the environment's, as for the first group. */
+/* The same ranks once more. A setting that was not named is the default or the environment's, as for the first
+ * group. */
 static bool open_group(struct tti_bench *b, struct tti_beside *beside)
 {
     const char *list[SETTINGS + 1];

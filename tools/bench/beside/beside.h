@@ -27,8 +27,8 @@ struct tti_beside {
     bool slow_barrier; /* it takes too long to be run before each call */
 };
 
-/* Opens the peer that b->options->beside names, as b->beside. Collective. If that fails on one rank, the rank prints the
- * reason, and the result is false on every rank. */
+/* Opens the peer that b->options->beside names, as b->beside. Collective. If that fails on one rank, the rank prints
+ * the reason, and the result is false on every rank. */
 bool tti_beside_open(struct tti_bench *b);
 /* Closes b->beside, if there is one. Collective. */
 void tti_beside_close(struct tti_bench *b);

@@ -48,9 +48,9 @@ struct tti_bench_peer {
     uint32_t abi;
     uint32_t size; /* of this struct */
     const char *name;
-    /* Joins the ranks of `job`, which lives until `close`, with the same numbers. `settings` (never NULL) is what the user
-     * wrote behind the name; `version` gets what people should read. 0, or 1 and the reason in `why`; then there is no
-     * `close`. Collective, like `call`. */
+    /* Joins the ranks of `job`, which lives until `close`, with the same numbers. `settings` (never NULL) is what the
+     * user wrote behind the name; `version` gets what people should read. 0, or 1 and the reason in `why`; then there
+     * is no `close`. Collective, like `call`. */
     int (*open)(const struct tti_bench_peer_job *job, const char *settings, void **session, char *version,
                 size_t version_capacity, char *why, size_t why_capacity);
     /* 1 if the library has a native call for this; buffers are NULL. The same on every rank. */

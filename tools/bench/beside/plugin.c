@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the plug-in files of peers are: in a folder that the user names, in the build tree, or where they were installed. */
+/* Where the plug-in files of peers are: in a folder that the user names, in the build tree, or where they were
+ * installed. */
 #include "bench/beside/plugin.h"
 
 #include <dirent.h>

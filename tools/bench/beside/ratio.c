@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How sure a ratio of two medians is: the bootstrap. Iterations are drawn again, with replacement, both samples of one
- * together, because what disturbs one often disturbs the other; and in short runs of neighbours, because those are alike
- * and would seem to say more than they do. The interval is what 95 % of these ratios lie in. The seed is fixed: the same
- * samples give the same interval.
+ * together, because what disturbs one often disturbs the other; and in short runs of neighbours, because those are
+ * alike and would seem to say more than they do. The interval is what 95 % of these ratios lie in. The seed is fixed:
+ * the same samples give the same interval.
  */
 #include "bench/beside/ratio.h"
 

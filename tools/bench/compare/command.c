@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command lines of blocks. The ranks get the options of this run again, written out in full. The options of the comparison
- * itself (--vs, --record, ...) are not among them.
+ * Command lines of blocks. The ranks get the options of this run again, written out in full. The options of the
+ * comparison itself (--vs, --record, ...) are not among them.
  */
 #include "bench/compare/command.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The comparison from its first block to its record. Blocks are interleaved: one repetition of every contender, then the
- * next one of every contender. A machine that changes meanwhile changes for all of them. Documents and output of the blocks
- * are files in memory, so an interrupted comparison leaves no file behind.
+ * The comparison from its first block to its record. Blocks are interleaved: one repetition of every contender, then
+ * the next one of every contender. A machine that changes meanwhile changes for all of them. Documents and output of
+ * the blocks are files in memory, so an interrupted comparison leaves no file behind.
  */
 #include "bench/compare/compare.h"
 

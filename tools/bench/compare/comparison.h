@@ -42,8 +42,9 @@ struct tti_compare_contender {
     char *failure; /* of the last block that failed */
 };
 
-/* Two ranks are on CPUs near each other or far, or on the same one. The hop of a cache line between them decides, measured
- * before and after a row; MOVED: the two measurements are of different classes. With more ranks than CPUs it is SAME. */
+/* Two ranks are on CPUs near each other or far, or on the same one. The hop of a cache line between them decides,
+ * measured before and after a row; MOVED: the two measurements are of different classes. With more ranks than CPUs it
+ * is SAME. */
 enum tti_compare_hop {
     TTI_COMPARE_UNKNOWN,
     TTI_COMPARE_NEAR,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The libraries that --vs may name, with their settings. The settings t and tm are the best known ones for one host: t makes
- * more messages eager and copies through shared memory instead of asking the kernel to; tm also keeps malloc from giving
- * temporary buffers back after each call, whose pages would have to be faulted in again.
+ * The libraries that --vs may name, with their settings. The settings t and tm are the best known ones for one host: t
+ * makes more messages eager and copies through shared memory instead of asking the kernel to; tm also keeps malloc from
+ * giving temporary buffers back after each call, whose pages would have to be faulted in again.
  */
 #include "bench/compare/contenders.h"
 

@@ -6,10 +6,10 @@
  * it (else the best one may be missing), or if Tutti is slower in it. Samples during which the hop changed are used
  * only if there are no others.
  *
- * Of the repetitions in a cell: time and ratio are the medians of theirs, and the interval reaches from the lowest low to
- * the highest high of theirs. That is wider than an interval of 95 % would have to be. Each repetition is a job of its own,
- * with other pages and perhaps other CPUs, so repetitions differ more than calls within one do; three of them are too
- * few to estimate how much, and an interval that holds each of theirs cannot be too narrow on that account.
+ * Of the repetitions in a cell: time and ratio are the medians of theirs, and the interval reaches from the lowest low
+ * to the highest high of theirs. That is wider than an interval of 95 % would have to be. Each repetition is a job of
+ * its own, with other pages and perhaps other CPUs, so repetitions differ more than calls within one do; three of them
+ * are too few to estimate how much, and an interval that holds each of theirs cannot be too narrow on that account.
  */
 #include "bench/compare/evaluate.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The record of a comparison: a CSV file of a few tens of kilobytes from which tables are made again later. Lines that begin
- * with `# NAME = VALUE` hold the machine and the contenders. Each further line is one contender in one cell: its median, its
- * 99th percentile, and the ratio of Tutti's time to its own with the interval. The line of Tutti itself holds the ratio to the
- * best peer, and that peer's name.
+ * The record of a comparison: a CSV file of a few tens of kilobytes from which tables are made again later. Lines that
+ * begin with `# NAME = VALUE` hold the machine and the contenders. Each further line is one contender in one cell: its
+ * median, its 99th percentile, and the ratio of Tutti's time to its own with the interval. The line of Tutti itself
+ * holds the ratio to the best peer, and that peer's name.
  */
 #include "bench/compare/record.h"
 

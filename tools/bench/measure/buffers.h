@@ -5,7 +5,8 @@
 
 #include "bench/bench.h"
 
-/* The two memories of b->capacity bytes, in the group's heap or of the rank's own; false after saying why. Collective. */
+/* The two memories of b->capacity bytes, in the group's heap or of the rank's own; false after saying why.
+ * Collective. */
 bool tti_bench_open_memory(struct tti_bench *b, bool heap);
 void tti_bench_close_memory(struct tti_bench *b, bool heap);
 /* Begins to write the content of memory of b->left or b->right: returns where to write; the second function ends the

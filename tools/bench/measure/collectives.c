@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives as data. A few traits determine the tensors of a collective and its expected output, so filling, placing
- * and checking are written once. The conformance suite's dispatcher makes the calls.
+ * The collectives as data. A few traits determine the tensors of a collective and its expected output, so filling,
+ * placing and checking are written once. The conformance suite's dispatcher makes the calls.
  */
 #include "bench/measure/collectives.h"
 

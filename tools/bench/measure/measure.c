@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks the outputs. Small calls
- * are timed 20 at once, each with buffers and data of its own.
+ * One row. An iteration writes new inputs, waits for all ranks, calls, reads the clock, and checks the outputs. Small
+ * calls are timed 20 at once, each with buffers and data of its own.
  *
  * The asynchronous form is compared with the synchronous one, so the two alternate: a disturbance of the machine
  * affects both. The time of its start is taken in iterations of a third kind, where the clock is read around one call:
  * readings around every call would be a large part of the time of small ones.
  *
- * A peer (beside.h) alternates with Tutti in the same way, and the order changes from iteration to iteration. Before the
- * common start each rank runs a barrier of the library that comes next, so that its code and lines are as warm as after a
- * call of its own.
+ * A peer (beside.h) alternates with Tutti in the same way, and the order changes from iteration to iteration. Before
+ * the common start each rank runs a barrier of the library that comes next, so that its code and lines are as warm as
+ * after a call of its own.
  */
 #include "bench/measure/measure.h"
 

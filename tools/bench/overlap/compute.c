@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A computation of a given length: multiply-adds over an array that stays in the first-level cache. It needs a CPU and
- * nothing else, so the memory traffic of the communication does not slow it down. It is real work, not a loop that reads the
- * clock: a thread that loses its CPU has to make up for it.
+ * nothing else, so the memory traffic of the communication does not slow it down. It is real work, not a loop that
+ * reads the clock: a thread that loses its CPU has to make up for it.
  */
 #include "bench/overlap/compute.h"
 

@@ -3,8 +3,8 @@
  * Gloo over TCP, on the loopback interface unless another one is named, as a peer of `tutti bench`. The ranks exchange
  * their addresses through Tutti, so it runs in any job. No exception crosses to the caller.
  *
- * Settings, with commas between them: `ring` (the default) or `bcube`, for all_reduce; `interface=NAME`, for ranks on several
- * hosts (or GLOO_SOCKET_IFNAME, which PyTorch reads, too).
+ * Settings, with commas between them: `ring` (the default) or `bcube`, for all_reduce; `interface=NAME`, for ranks on
+ * several hosts (or GLOO_SOCKET_IFNAME, which PyTorch reads, too).
  */
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>

@@ -34,8 +34,8 @@
  * all_reduce: in 2(n-m); fold the own slice, n+m, and store it once more for the others, m; out 2(n-m). A reduce is the
  * same with only the root copying out, or the root alone folds what the others have copied in.
  *
- * Heap, and threads: everything is loaded and stored where it lies. All_reduce: each rank loads its slice of every input
- * and stores it into every output.
+ * Heap, and threads: everything is loaded and stored where it lies. All_reduce: each rank loads its slice of every
+ * input and stores it into every output.
  */
 struct moved {
     tutti_operation kind;
