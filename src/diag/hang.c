@@ -186,7 +186,7 @@ static bool is_accounted(const struct finder *f, const struct tti_hang_wait *w, 
 static void find_absent(const struct finder *f, struct tti_hang_wait *w, const struct tti_snapshot_group *own,
                         size_t first)
 {
-    bool known = own->name[0] == 'w' && !strchr(own->name, '-');
+    bool known = tti_snapshot_is_world(own) && !strchr(own->name, '-');
     size_t opening = 0;
     while (first + opening < f->member_count && is_same_group(f->members[first + opening].group, own)) {
         const struct member *m = &f->members[first + opening++];

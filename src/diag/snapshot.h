@@ -28,6 +28,13 @@ struct tti_snapshot_group {
     int32_t running[TTI_FLIGHT_LANES]; /* the collective that runs: index of the op; -1 = none */
 };
 
+/* The core names a world "w" and its number; other groups have other first letters. A member of a world has the same
+ * rank in the group and in the world. */
+static inline bool tti_snapshot_is_world(const struct tti_snapshot_group *group)
+{
+    return group->name[0] == 'w';
+}
+
 struct tti_snapshot_op {
     struct tti_flight_op what;
     int group; /* index */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One lock, one set of descriptors, one pair of fork handlers. The parent takes the lock before fork, so no thread that
- * is missing in the child holds it there. The child closes the descriptors and calls the registered hooks, which forget
- * servers and memory stores. A descriptor is created and recorded in one critical section: no fork comes between.
+ * Three fork handlers (before, in the parent, in the child) around one lock and one set of descriptors. The parent
+ * takes the lock before fork, so no thread that is missing in the child holds it there. The child closes the
+ * descriptors and calls the registered hooks, which forget servers and memory stores. A descriptor is created and
+ * recorded in one critical section: no fork comes between.
  */
 #include "store/process.h"
 

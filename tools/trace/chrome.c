@@ -56,7 +56,7 @@ static void sort_event(struct trace *t, const char *what, int pid, size_t tid, s
 
 static int pid_of(const struct tti_snapshot *s, const struct tti_snapshot_group *g, size_t which)
 {
-    return s->rank >= 0 || g->name[0] == 'w' ? g->world_rank : UNKNOWN_RANK + (int)which;
+    return s->rank >= 0 || tti_snapshot_is_world(g) ? g->world_rank : UNKNOWN_RANK + (int)which;
 }
 
 static void name_process(struct trace *t, const struct tti_snapshot *s, int pid)

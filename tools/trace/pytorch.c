@@ -73,8 +73,8 @@ static void count_of(FILE *out, const char *key, int64_t value)
 /* The world rank of a member; -1 if no record has it. */
 static int32_t world_rank(const struct dump *d, const struct tti_snapshot_group *g, int32_t member)
 {
-    if (g->name[0] == 'w' || member == g->rank) {
-        return g->name[0] == 'w' ? member : g->world_rank;
+    if (tti_snapshot_is_world(g) || member == g->rank) {
+        return tti_snapshot_is_world(g) ? member : g->world_rank;
     }
     for (size_t i = 0; i < d->count; i++) {
         const struct tti_snapshot *s = &d->records[i].snapshot;
@@ -282,11 +282,11 @@ static void ranks_of(const struct dump *d, const struct tti_snapshot_group *g)
     size_t size = 0;
     FILE *list = open_memstream(&text, &size);
     const char *comma = "[";
-    for (int32_t r = 0; list && g->name[0] == 'w' && r < g->size; r++) {
+    for (int32_t r = 0; list && tti_snapshot_is_world(g) && r < g->size; r++) {
         fprintf(list, "%s%d", comma, r);
         comma = ", ";
     }
-    for (size_t i = 0; list && g->name[0] != 'w' && i < d->count; i++) {
+    for (size_t i = 0; list && !tti_snapshot_is_world(g) && i < d->count; i++) {
         const struct tti_snapshot *s = &d->records[i].snapshot;
         for (int k = 0; k < s->group_count; k++) {
             if (strcmp(s->groups[k].name, g->name) == 0) {

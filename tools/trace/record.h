@@ -25,7 +25,7 @@ struct tti_record {
 
 void tti_record_free(struct tti_record *records, size_t count);
 
-/* text.c: "all_reduce #418 f32 x2 sum (8 B)" */
+/* "all_reduce #418 f32 x2 sum (8 B)" */
 void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_op *op, char *text, size_t capacity);
 
 /* The last operation that ran or had ended; false: there is none. If the process's threads are ranks, only operations

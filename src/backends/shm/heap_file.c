@@ -46,9 +46,14 @@ tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *e
         return tti_error_set(error, TUTTI_PROTOCOL, "the heap of rank %d is not sealed as it must be (seals 0x%x)",
                              rank, (unsigned)seals);
     }
-    if (fstat(fd, &st) != 0 || st.st_size <= 0 || (uint64_t)st.st_size > TTI_HEAP_MAX_BYTES ||
-        st.st_size % TTI_HEAP_PAGE != 0) {
-        return tti_error_set(error, TUTTI_PROTOCOL, "the heap of rank %d has a size that cannot be", rank);
+    if (fstat(fd, &st) != 0) {
+        return tti_error_set(error, TUTTI_PROTOCOL, "the size of the heap of rank %d cannot be read (errno %d)", rank,
+                             errno);
+    }
+    if (st.st_size <= 0 || (uint64_t)st.st_size > TTI_HEAP_MAX_BYTES || st.st_size % TTI_HEAP_PAGE != 0) {
+        return tti_error_set(
+            error, TUTTI_PROTOCOL, "the heap of rank %d has %lld bytes, which is no multiple of %llu up to %llu", rank,
+            (long long)st.st_size, (unsigned long long)TTI_HEAP_PAGE, (unsigned long long)TTI_HEAP_MAX_BYTES);
     }
     *bytes = (size_t)st.st_size;
     return TUTTI_OK;

@@ -73,10 +73,12 @@ tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, vo
 
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle)
 {
-    uint64_t alone = generation_of(handle) << 32 | ALIVE | 1;
-    uint64_t gone = generation_of(handle) << 32;
-    return atomic_compare_exchange_strong_explicit(&tti_handle_slot_of(table, handle)->word, &alone, gone,
-                                                   memory_order_acquire, memory_order_relaxed)
+    uint64_t only_user = generation_of(handle) << 32 | ALIVE | 1;
+    const uint64_t retired = generation_of(handle) << 32;
+    /* acquire: what earlier users did with the object, which released the word; release: pairs with the acquire in
+     * tti_handles_insert, which gives the slot to another object */
+    return atomic_compare_exchange_strong_explicit(&tti_handle_slot_of(table, handle)->word, &only_user, retired,
+                                                   memory_order_acq_rel, memory_order_relaxed)
                ? TUTTI_OK
                : TUTTI_BUSY;
 }

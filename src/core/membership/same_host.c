@@ -51,7 +51,8 @@
 
 /* ---- where this rank is ------------------------------------------------------------------------------------------ */
 
-/* That of the thread: the link of the process is gone once its main thread has ended. */
+/* The inode of a namespace, 0 if it cannot be read. `path` is one of the thread: /proc/self/ns is unreadable once the
+ * main thread has ended. */
 static uint64_t namespace(const char *path)
 {
     struct stat st;

@@ -10,15 +10,15 @@
  *
  * Ranks may find different things in step 2. That does no harm, since all take the same proposal. The algorithm needs
  * no coordinator, no rounds of flooding, and no correct suspicions: a late rank that the decision excludes reads the
- * same decision. A proposal outlives its rank, because the segment stays mapped. Cost: a few cache lines for each rank,
- * and one wake-up.
+ * same decision. A proposal outlives its rank, because the segment stays mapped. Cost for each rank: at most
+ * one wake-up per vote, each followed by a read of all n votes: n^2 cache lines at worst.
  *
  * All ranks write the decision word, and it is no hint, unlike the rest of the doorbell. A rank that overwrites it can
  * spoil an agreement, but nothing else: each rank reads the word once, checks the number in it, and takes a proposal
  * only if it has the same round.
  *
  * Ranks sleep on `event_count`, which grows after every vote and decision, and on the alarm, which deaths and leaving
- * ranks raise. tests/models/agreement.pml proves it, with deaths at every step.
+ * ranks raise. tests/models/agreement.pml checks it for few ranks, with deaths at every step.
  */
 #include "engine/failure/agreement.h"
 

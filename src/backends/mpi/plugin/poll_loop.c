@@ -19,16 +19,22 @@
 #define SLEEP_NS           50000
 #define NOTICES_NS         1000000 /* between two polls for failure notices, which are rare */
 
+/* A power of two. */
+static uint32_t polls_between_yields(int size, bool background)
+{
+    if (size > tti_mpi_library.cpus) {
+        return 1; /* a peer may need this CPU */
+    }
+    return background ? POLLS_BACKGROUND : POLLS_BEFORE_YIELD;
+}
+
 void tti_mpi_poll_loop_init(struct tti_mpi_poll_loop *loop, struct tti_mpi_group *g, int64_t begun_ns,
                             int64_t timeout_ms, bool background)
 {
     *loop = (struct tti_mpi_poll_loop){.group = g,
                                        .timeout_ms = timeout_ms,
                                        .started_ns = begun_ns,
-                                       .mask = (g->size > tti_mpi_library.cpus ? 1
-                                                : background                   ? POLLS_BACKGROUND
-                                                                               : POLLS_BEFORE_YIELD) -
-                                               1,
+                                       .mask = polls_between_yields(g->size, background) - 1,
                                        .background = background};
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations as text. */
+/*
+ * The records of processes: an operation as one line of text ("all_reduce #418 f32 x2 sum (8 B)"), the newest operations
+ * of a rank in order, and the end of the records. Cost of the newest k of n operations: an insertion sort, n k steps.
+ */
+#include "trace/record.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "trace/record.h"
 
 static bool is_rooted(int kind)
 {
@@ -30,9 +33,9 @@ static void size_text(uint64_t bytes, char *text, size_t capacity)
 
 static bool is_only_world(const struct tti_snapshot *s, const struct tti_snapshot_group *g)
 {
-    bool only = g->name[0] == 'w';
+    bool only = tti_snapshot_is_world(g);
     for (int i = 0; i < s->group_count && only; i++) {
-        only = s->groups[i].name[0] != 'w' || strcmp(s->groups[i].name, g->name) == 0;
+        only = !tti_snapshot_is_world(&s->groups[i]) || strcmp(s->groups[i].name, g->name) == 0;
     }
     return only;
 }
