@@ -5,7 +5,7 @@
  * result of a collective.
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
- *   lane      control: arrival ring (32 lines of 128 bytes); a progress line on a page of its own; packets for each slot
+ *   lane      control: arrival ring (32 lines of 128 bytes); a progress line on a page of its own; packets a slot
  *             stage: two rings of bytes; each call takes what it needs from one of them (stage.c)
  *   pair      control: one line with what the owner publishes to one peer about messages
  *             rings: slots, each with a small message or the place of a chunk; two rings of bytes for chunks

@@ -2,8 +2,8 @@
 /*
  * One collective, from the call to its end.
  *
- *   1. Entry barrier (entry_barrier.c): every rank waits until all have made the same call. It can be left at the deadline,
- *      since MPI holds no tensor yet. Small calls end here.
+ *   1. Entry barrier (entry_barrier.c): every rank waits until all have made the same call. It can be left at the
+ *      deadline, since MPI holds no tensor yet. Small calls end here.
  *   2. A large all_reduce runs in steps that can be left (all_reduce.c). All else is one non-blocking function of MPI.
  *
  * The deadline is each rank's own: no other rank depends on it. With mpi.blocking=always on all ranks MPI's blocking

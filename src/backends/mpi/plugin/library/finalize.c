@@ -5,10 +5,10 @@
  *
  *   1. No operation enters MPI any more: `stopping` is set.
  *   2. Every open group fails on this rank, so pending operations end with REVOKED.
- *   3. The exit waits until no thread is inside an operation. A thread in a blocking call of MPI (mpi.blocking=always, or the
- *      creation of a group) gets one second; then the process ends with status 1.
- *   4. This rank sends a last, short call record on each lane and a last envelope. A rank that still needs this one receives
- *      them instead of what it waits for, and gets PEER_LEFT.
+ *   3. The exit waits until no thread is inside an operation. A thread in a blocking call of MPI (mpi.blocking=always,
+ *      or the creation of a group) gets one second; then the process ends with status 1.
+ *   4. This rank sends a last, short call record on each lane and a last envelope. A rank that still needs this one
+ *      receives them instead of what it waits for, and gets PEER_LEFT.
  *
  * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some
  * ranks may never come. So MPI_Finalize gets the deadline of the group's calls; then the process ends with status 1,
