@@ -67,7 +67,7 @@ struct Transfer {
             if (!parts.are_whole()) {
                 chunk.at = *memory;
                 *memory += chunk.bytes;
-                if (copies) {
+                if (copies && chunk.at) { /* without scratch memory all parts are empty */
                     parts.copy_out(r, chunk.at);
                 }
             }
