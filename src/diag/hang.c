@@ -112,10 +112,10 @@ static bool does_not_run(enum tti_proc_state state)
     return state >= TTI_PROC_STOPPED;
 }
 
-static void add_missing(struct tti_hang_wait *w, int who)
+static void add_missing(struct tti_hang_wait *w, int node_index)
 {
     if (w->missing_count < TTI_HANG_NAMED) {
-        w->missing[w->missing_count] = who;
+        w->missing[w->missing_count] = node_index;
     }
     w->missing_count++;
 }
@@ -209,10 +209,10 @@ static void add_wait(struct finder *f, int process, const struct tti_snapshot_op
 {
     const struct tti_snapshot_group *own = &f->ranks[process].snapshot->groups[op->group];
     const size_t first = first_member(f, own->name);
-    const int who = member_node(f, own, first);
+    const int node_index = member_node(f, own, first);
     const int index = f->hang->wait_count++;
     struct tti_hang_wait *w = &f->hang->waits[index];
-    *w = (struct tti_hang_wait){.who = who, .op = op};
+    *w = (struct tti_hang_wait){.node_index = node_index, .op = op};
     if (tti_snapshot_is_opening(op)) {
         find_absent(f, w, own, first);
     } else {
@@ -221,7 +221,7 @@ static void add_wait(struct finder *f, int process, const struct tti_snapshot_op
     if (w->missing_count == 0 && w->unseen == 0) { /* all have begun and run: it ends soon */
         return;
     }
-    int *end = &f->own[who];
+    int *end = &f->own[node_index];
     while (*end >= 0) {
         end = &f->next[*end];
     }
@@ -282,7 +282,7 @@ static int compare_suspects(const void *a, const void *b)
     const struct tti_hang_suspect *x = a;
     const struct tti_hang_suspect *y = b;
     return x->waiting != y->waiting ? (x->waiting < y->waiting) - (x->waiting > y->waiting)
-                                    : (x->who > y->who) - (x->who < y->who);
+                                    : (x->node_index > y->node_index) - (x->node_index < y->node_index);
 }
 
 static void collect_suspects(struct finder *f)
@@ -291,7 +291,7 @@ static void collect_suspects(struct finder *f)
     for (int i = 0; i < h->node_count; i++) {
         if (f->waiter_counts[i] > 0 && (f->own[i] < 0 || does_not_run(f->ranks[h->nodes[i].process].state))) {
             h->suspects[h->suspect_count++] = (struct tti_hang_suspect){
-                .who = i, .waiting = f->waiter_counts[i], .first_wait = &h->waits[f->first[i]]};
+                .node_index = i, .waiting = f->waiter_counts[i], .first_wait = &h->waits[f->first[i]]};
         }
     }
     if (h->suspect_count > 0) {

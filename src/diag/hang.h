@@ -33,7 +33,7 @@ struct tti_hang_node {
 };
 
 struct tti_hang_wait {
-    int who;
+    int node_index;
     const struct tti_snapshot_op *op;
     int missing_count;
     int missing[TTI_HANG_NAMED]; /* the first ones */
@@ -42,7 +42,7 @@ struct tti_hang_wait {
 };
 
 struct tti_hang_suspect {
-    int who;
+    int node_index;
     int waiting;                            /* ranks that wait for it */
     const struct tti_hang_wait *first_wait; /* the first of those waits */
 };

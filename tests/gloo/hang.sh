@@ -16,12 +16,12 @@ wait_for_lines out ready 3
 asks() {
     kill -QUIT "$launcher" || return 1
     sleep 0.3
-    grep -Eq 'culprit: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last' "$work/err"
+    grep -Eq 'suspect: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last' "$work/err"
 }
 checks=$((checks + 1))
 eventually asks || fail "no report names rank 1, with the time"
-check_line err '^tutti run:   rank 2 waits in barrier #24, for .* s for rank 1$' "who waits for whom"
-kill -USR1 "$(sed -nE 's/.*culprit: rank 1 \(process ([0-9]+).*/\1/p' "$work/err" | head -1)"
+check_line err '^tutti run:   rank 2 waits in barrier #24, for .* s for rank 1$' "waits"
+kill -USR1 "$(sed -nE 's/.*suspect: rank 1 \(process ([0-9]+).*/\1/p' "$work/err" | head -1)"
 wait "$launcher"
 status=$?
 check_status 0 "the job goes on after a report"

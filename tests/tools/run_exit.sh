@@ -11,7 +11,7 @@ check_equal "$(cat "$work/out" "$work/err")" "" "a good job is silent"
 run_tutti run -n 3 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then exit 3; fi; exec sleep 60'
 check_status 3 "the failing rank's code"
 check_line err '^tutti run: rank 1 exited with code 3 after [0-9]+\.[0-9] s \(pid [0-9]+\)$' "who failed"
-check_count err 'rank [0-9]' 1 "only the culprit is named"
+check_count err 'rank [0-9]' 1 "only the suspect is named"
 
 run_tutti run -n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -SEGV $$; fi; exec sleep 60'
 check_status 139 "128 + SIGSEGV"

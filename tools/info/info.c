@@ -18,7 +18,8 @@ struct choices {
 };
 
 static const struct argp_option argp_options[] = {
-    {"calibrate", OPTION_CALIBRATE, NULL, 0, "Measure anew what this machine costs, and keep that for later groups", 0},
+    {"calibrate", OPTION_CALIBRATE, NULL, 0, "Measure again what this machine costs, and keep that for later groups",
+     0},
     {"config", OPTION_CONFIG, NULL, 0, "Also show the settings: key, value, environment variable, bounds, meaning", 0},
     {"group", OPTION_GROUP, NULL, 0,
      "Join the job that the environment describes, and show only what its group runs on; on all ranks", 0},

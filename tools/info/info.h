@@ -74,7 +74,7 @@ struct tti_info {
 };
 
 void tti_info_system(struct tti_system_info *system);
-/* `again`: measures the machine anew, and replaces the file. */
+/* `again`: measures the machine again, and replaces the file. */
 void tti_info_gather(struct tti_info *info, bool again);
 
 /* The namespaces and the directory that decide whether this process shares memory with others. */

@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "trace/record.h"
 
-#define TEXT     256
-#define WAITS    24 /* lines */
-#define CULPRITS 8
-#define RECENT   5 /* operations of each rank */
+#define TEXT           256
+#define WAITS          24 /* lines */
+#define SUSPECTS_SHOWN 8
+#define RECENT         5 /* operations of each rank */
 
 struct page {
     FILE *out;
@@ -85,17 +85,18 @@ static const struct tti_snapshot *snapshot_of(const struct page *p, int node)
 
 static void print_culprit(const struct page *p, const struct tti_hang_suspect *c)
 {
-    char who[TEXT];
+    char process[TEXT];
     char what[TEXT];
     char since[40];
     char last[TEXT];
     const struct tti_hang_wait *w = c->first_wait;
-    rank_text(p, c->who, who, sizeof(who));
-    tti_record_op_text(snapshot_of(p, w->who), w->op, what, sizeof(what));
-    since_text(p, p->hang.nodes[w->who].process, w->op, since, sizeof(since));
-    const struct tti_hang_node *node = &p->hang.nodes[c->who];
-    const bool any = tti_record_last_text(&p->records[node->process], rank_of_thread(p, c->who), last, sizeof(last));
-    fprintf(p->out, "culprit: %s %s %s, where %d rank%s wait%s for it%s; its last operation: %s\n", who,
+    rank_text(p, c->node_index, process, sizeof(process));
+    tti_record_op_text(snapshot_of(p, w->node_index), w->op, what, sizeof(what));
+    since_text(p, p->hang.nodes[w->node_index].process, w->op, since, sizeof(since));
+    const struct tti_hang_node *node = &p->hang.nodes[c->node_index];
+    const bool any =
+        tti_record_last_text(&p->records[node->process], rank_of_thread(p, c->node_index), last, sizeof(last));
+    fprintf(p->out, "suspect: %s %s %s, where %d rank%s wait%s for it%s; its last operation: %s\n", process,
             w->all_arrived                   ? "does not go on with"
             : tti_snapshot_is_message(w->op) ? "does not take its part in"
                                              : "has not come to",
@@ -114,11 +115,11 @@ static void print_circle(const struct page *p)
 static void print_conclusion(const struct page *p)
 {
     const struct tti_hang *h = &p->hang;
-    for (int i = 0; i < h->suspect_count && i < CULPRITS; i++) {
+    for (int i = 0; i < h->suspect_count && i < SUSPECTS_SHOWN; i++) {
         print_culprit(p, &h->suspects[i]);
     }
-    if (h->suspect_count > CULPRITS) {
-        fprintf(p->out, "... and %d more\n", h->suspect_count - CULPRITS);
+    if (h->suspect_count > SUSPECTS_SHOWN) {
+        fprintf(p->out, "... and %d more\n", h->suspect_count - SUSPECTS_SHOWN);
     }
     if (h->suspect_count == 0 && h->cycle_count > 0) {
         print_circle(p);
@@ -129,8 +130,8 @@ static void print_conclusion(const struct page *p)
         for (int i = 0; i < h->wait_count; i++) {
             unseen += h->waits[i].unseen;
         }
-        fprintf(p->out, unseen > 0 ? "no culprit among these ranks; those that are waited for are not seen here\n"
-                                   : "no culprit: all have come to what they are in\n");
+        fprintf(p->out, unseen > 0 ? "no suspect among these ranks; those that are waited for are not seen here\n"
+                                   : "no suspect: all have come to what they are in\n");
     }
 }
 
@@ -138,9 +139,9 @@ static void print_wait(const struct page *p, const struct tti_hang_wait *w)
 {
     char what[TEXT];
     char since[40];
-    tti_record_op_text(snapshot_of(p, w->who), w->op, what, sizeof(what));
-    since_text(p, p->hang.nodes[w->who].process, w->op, since, sizeof(since));
-    fprintf(p->out, "  rank %d waits in %s%s for", p->hang.nodes[w->who].rank, what, since);
+    tti_record_op_text(snapshot_of(p, w->node_index), w->op, what, sizeof(what));
+    since_text(p, p->hang.nodes[w->node_index].process, w->op, since, sizeof(since));
+    fprintf(p->out, "  rank %d waits in %s%s for", p->hang.nodes[w->node_index].rank, what, since);
     for (int i = 0; i < w->missing_count && i < TTI_HANG_NAMED; i++) {
         fprintf(p->out, "%s rank %d", i > 0 ? "," : "", p->hang.nodes[w->missing[i]].rank);
     }
@@ -148,7 +149,7 @@ static void print_wait(const struct page *p, const struct tti_hang_wait *w)
         fprintf(p->out, " and %d more", w->missing_count - TTI_HANG_NAMED);
     }
     if (w->missing_count == 0) {
-        fprintf(p->out, w->unseen > 0 ? " ranks that are not seen here (%d)" : " nobody: all have come to it",
+        fprintf(p->out, w->unseen > 0 ? " ranks that are not seen here (%d)" : " no rank: all have come to it",
                 w->unseen);
     }
     fprintf(p->out, "\n");
@@ -192,9 +193,9 @@ static void print_ranks(const struct page *p, int most)
         const int32_t rank = rank_of_thread(p, node);
         const struct tti_snapshot_op *last;
         const bool any = r->has_snapshot && tti_record_newest(&r->snapshot, rank, &last, 1) > 0;
-        char who[TEXT];
-        rank_text(p, node, who, sizeof(who));
-        fprintf(p->out, "  %s%s\n", who, any ? ", newest first:" : ": no operation recorded");
+        char name[TEXT];
+        rank_text(p, node, name, sizeof(name));
+        fprintf(p->out, "  %s%s\n", name, any ? ", newest first:" : ": no operation recorded");
         if (any) {
             print_recent(p, process, rank);
         }
@@ -245,7 +246,7 @@ void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t 
         }
         print_conclusion(&p);
         if (p.hang.wait_count > 0) {
-            fprintf(out, "who waits for whom:\n");
+            fprintf(out, "waits:\n");
         }
         for (int i = 0; i < p.hang.wait_count && i < WAITS; i++) {
             print_wait(&p, &p.hang.waits[i]);

@@ -41,7 +41,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_ENGINE_CALIBRATE] =
         {0, TUTTI_CONFIG_CHOICE, "engine.calibrate", "TUTTI_ENGINE_CALIBRATE", "auto", "auto|off|again",
          "where thresholds that are auto come from: auto = a measurement of this machine, kept "
-         "in a file; off = built-in figures; again = measure anew",
+         "in a file; off = built-in figures; again = measure again",
          0, 0},
     [TTI_SET_ENGINE_HEAP] = {0, TUTTI_CONFIG_BOOL, "engine.heap", "TUTTI_ENGINE_HEAP", "1", "",
                              "memory of tutti_alloc and tutti_register is shared by the ranks; no = it is ordinary "

@@ -60,14 +60,14 @@ int64_t tti_compare_heap_from(const struct tti_comparison *c)
     return size <= o->most ? size : 0;
 }
 
-static void add_bench(const struct tti_comparison *c, const struct tti_compare_contender *who,
+static void add_bench(const struct tti_comparison *c, const struct tti_compare_contender *peer,
                       struct tti_compare_command *command, bool heap, const char *json)
 {
     const struct tti_bench_options *o = c->options;
     add(command, c->self);
     add(command, "bench");
-    add(command, who->setup->only ? who->setup->only : tti_bench_chosen_names(o, command->names));
-    if (!who->launcher) {
+    add(command, peer->setup->only ? peer->setup->only : tti_bench_chosen_names(o, command->names));
+    if (!peer->launcher) {
         add_number(command, "-n", o->ranks);
     }
     add_number(command, "-b", heap ? tti_compare_heap_from(c) : o->least);
@@ -94,7 +94,7 @@ static void add_bench(const struct tti_comparison *c, const struct tti_compare_c
         add(command, json);
     }
     add(command, "--beside");
-    add(command, who->setup->beside);
+    add(command, peer->setup->beside);
 }
 
 /* Ranks that this program starts get CPUs of their own, as far as there are enough: else a scheduler that puts two

@@ -51,13 +51,13 @@ struct session {
 
 /* ---- progress ---- */
 
-static void print_progress(const struct session *s, const struct tti_compare_contender *who, int repetition, bool heap)
+static void print_progress(const struct session *s, const struct tti_compare_contender *peer, int repetition, bool heap)
 {
     const double elapsed = (double)(tti_now_ns() - s->start_ns) / 1e9;
     const int seconds = (int)elapsed;
     const int rest = s->done > 0 ? (int)(elapsed / s->done * (s->blocks - s->done)) : 0;
     fprintf(stderr, "%stutti bench: block %d of %d: %s%s, repetition %d of %d; %d:%02d elapsed",
-            s->terminal ? "\r" : "", s->done + 1, s->blocks, who->name, heap ? " (heap)" : "", repetition + 1,
+            s->terminal ? "\r" : "", s->done + 1, s->blocks, peer->name, heap ? " (heap)" : "", repetition + 1,
             s->c->compare->repeat, seconds / 60, seconds % 60);
     if (s->done > 0) {
         fprintf(stderr, ", about %d:%02d left", rest / 60, rest % 60);
@@ -117,11 +117,11 @@ static int64_t limit_of(const struct tti_comparison *c)
 }
 
 /* Like tti_compare_run, with empty files for the output. */
-static int run_command(struct session *s, const struct tti_compare_contender *who,
+static int run_command(struct session *s, const struct tti_compare_contender *peer,
                        const struct tti_compare_command *command, char *why)
 {
     const struct tti_compare_job job = {.words = (char *const *)(uintptr_t)command->words,
-                                        .environment = who->setup->environment,
+                                        .environment = peer->setup->environment,
                                         .out = s->out,
                                         .err = s->err,
                                         .limit_ms = limit_of(s->c)};
@@ -157,10 +157,10 @@ static int run_and_take(struct session *s, int index, int repetition, bool heap,
 {
     char ignored[WHY];
     struct tti_compare_command command;
-    const struct tti_compare_contender *who = &s->c->contenders[index];
-    print_progress(s, who, repetition, heap);
-    tti_compare_command(s->c, who, heap, s->json_path, &command);
-    const int result = run_command(s, who, &command, why);
+    const struct tti_compare_contender *peer = &s->c->contenders[index];
+    print_progress(s, peer, repetition, heap);
+    tti_compare_command(s->c, peer, heap, s->json_path, &command);
+    const int result = run_command(s, peer, &command, why);
     end_progress(s);
     if (result > 0) {
         return result;
@@ -175,18 +175,18 @@ static int run_and_take(struct session *s, int index, int repetition, bool heap,
 static int run_block(struct session *s, int index, int repetition, bool heap)
 {
     char why[WHY] = "";
-    struct tti_compare_contender *who = &s->c->contenders[index];
+    struct tti_compare_contender *peer = &s->c->contenders[index];
     const int result = run_and_take(s, index, repetition, heap, why);
     if (result > 0) {
         return result;
     }
-    who->blocks++;
+    peer->blocks++;
     s->done++;
     if (result < 0) {
-        who->failed++;
-        free(who->failure);
-        who->failure = strdup(why);
-        fprintf(stderr, "tutti bench: %s, repetition %d failed: %s\n", who->name, repetition + 1, why);
+        peer->failed++;
+        free(peer->failure);
+        peer->failure = strdup(why);
+        fprintf(stderr, "tutti bench: %s, repetition %d failed: %s\n", peer->name, repetition + 1, why);
         show_errors(s);
     }
     return 0;

@@ -57,11 +57,11 @@ const char *tti_compare_place_name(const struct tti_compare_cell *cell)
 
 static const char *missing_reason(const struct tti_comparison *c, const struct tti_compare_cell *cell, int contender)
 {
-    const struct tti_compare_contender *who = &c->contenders[contender];
-    if (who->missing) {
+    const struct tti_compare_contender *peer = &c->contenders[contender];
+    if (peer->missing) {
         return "missing";
     }
-    if (who->blocks > 0 && who->failed == who->blocks) {
+    if (peer->blocks > 0 && peer->failed == peer->blocks) {
         return "failed";
     }
     return tti_compare_measured_elsewhere(c, cell, contender) ? "elsewhere" : "-";
@@ -147,22 +147,22 @@ static void print_cell(const struct tti_comparison *c, const struct tti_compare_
 
 static void print_contender(const struct tti_comparison *c, int i)
 {
-    const struct tti_compare_contender *who = &c->contenders[i];
+    const struct tti_compare_contender *peer = &c->contenders[i];
     const struct tti_compare_mean mean = tti_compare_mean_to(c, i);
     const int elsewhere = tti_compare_count_elsewhere(c, i);
     char text[160];
-    if (who->missing) {
-        printf("# %-24s missing: %s\n", who->name, who->missing);
+    if (peer->missing) {
+        printf("# %-24s missing: %s\n", peer->name, peer->missing);
         return;
     }
     mean_text(&mean, text, sizeof(text));
-    printf("# %-24s %s%s%s\n", who->name, text, *who->version ? "; version " : "", who->version);
-    if (who->failed > 0) {
-        printf("# %-24s %d of %d blocks failed, the last because %s\n", "", who->failed, who->blocks,
-               who->failure ? who->failure : "of an unknown reason");
+    printf("# %-24s %s%s%s\n", peer->name, text, *peer->version ? "; version " : "", peer->version);
+    if (peer->failed > 0) {
+        printf("# %-24s %d of %d blocks failed, the last because %s\n", "", peer->failed, peer->blocks,
+               peer->failure ? peer->failure : "of an unknown reason");
     }
-    if (who->wrong > 0) {
-        printf("# %-24s %" PRId64 " elements of its results were wrong; such rows are left out\n", "", who->wrong);
+    if (peer->wrong > 0) {
+        printf("# %-24s %" PRId64 " elements of its results were wrong; such rows are left out\n", "", peer->wrong);
     }
     if (elsewhere > 0) {
         printf("# %-24s not compared in %d cells: it ran while the hop was of another class (more repetitions help)\n",

@@ -14,13 +14,13 @@
 #include "bench/measure/samples.h"
 #include "bench/roofline/page.h"
 
-#define LINE      128 /* two cache lines, which some CPUs fetch together */
-#define TRIALS    16
-#define EXCHANGES 32                  /* in a trial */
-#define BUDGET_NS INT64_C(1000000)    /* for all of them: ranks that share a CPU take microseconds for each */
-#define PATIENCE  INT64_C(2000000000) /* ns; then the other rank counts as gone */
-#define YIELD     256                 /* readings of the other's line between two yields: it may need this CPU ... */
-#define ASK_CLOCK 4096                /* ... and between two readings of the clock */
+#define LINE       128 /* two cache lines, which some CPUs fetch together */
+#define TRIALS     16
+#define EXCHANGES  32                  /* in a trial */
+#define BUDGET_NS  INT64_C(1000000)    /* for all of them: ranks that share a CPU take microseconds for each */
+#define TIMEOUT_NS INT64_C(2000000000) /* ns; then the other rank counts as gone */
+#define YIELD      256                 /* readings of the other's line between two yields: it may need this CPU ... */
+#define ASK_CLOCK  4096                /* ... and between two readings of the clock */
 
 struct tti_hop_page {
     struct {
@@ -55,7 +55,7 @@ static uint64_t wait_for(const struct tti_bench *b, const _Atomic(uint64_t) *oth
         if (looks % ASK_CLOCK == 0) {
             const int64_t now = tti_now_ns();
             since = since == 0 ? now : since;
-            if (now - since > PATIENCE) {
+            if (now - since > TIMEOUT_NS) {
                 return 0;
             }
         }

@@ -93,7 +93,7 @@ static void between_messages(struct tti_check *c)
 
 void tti_check_barrier_cases(struct tti_check *c)
 {
-    if (tti_check_begin(c, "nobody-leaves-early")) {
+    if (tti_check_begin(c, "no-rank-leaves-early")) {
         while (tti_check_next_round(c, 0)) {
             rounds(c, c->quick ? 2 * c->size : 6 * c->size);
         }

@@ -36,7 +36,7 @@ static _Noreturn void guard_main(const char *job_prefix, int alive_fd)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_NAME, "tutti-guard");
-    /* Whoever reads the launcher's output must not wait for the guard, so it lets go of everything inherited. */
+    /* A reader of the launcher's output must not wait for the guard, so the guard closes all that it inherited. */
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && null >= 0; fd++) {
         dup2(null, fd);
