@@ -375,7 +375,7 @@ static void rank_in_an_ended_call_is_the_suspect(void **state)
     }
     assert_true(tti_hang_find(c.ranks, RANKS, &c.hang));
     assert_int_equal(c.hang.suspect_count, 1);
-    assert_int_equal(c.hang.nodes[c.hang.suspects[0].who].rank, 1);
+    assert_int_equal(c.hang.nodes[c.hang.suspects[0].node_index].rank, 1);
     assert_int_equal(c.hang.suspects[0].waiting, 3);
     tti_hang_free(&c.hang);
 }
@@ -412,7 +412,7 @@ static void rank_outside_the_world_is_named(void **state)
     c.ranks[2].snapshot = NULL;
     assert_true(tti_hang_find(c.ranks, RANKS, &c.hang));
     assert_int_equal(c.hang.suspect_count, 1);
-    assert_int_equal(c.hang.nodes[c.hang.suspects[0].who].rank, 2);
+    assert_int_equal(c.hang.nodes[c.hang.suspects[0].node_index].rank, 2);
     assert_int_equal(c.hang.suspects[0].waiting, 2);
     tti_hang_free(&c.hang);
 }
