@@ -112,10 +112,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tti_hang hang;
     fuzz_expect(tti_hang_find(ranks, RANKS, &hang), "no memory");
     for (int i = 0; i < hang.wait_count; i++) {
-        fuzz_expect(hang.waits[i].who >= 0 && hang.waits[i].who < hang.node_count, "nobody waits");
+        fuzz_expect(hang.waits[i].node_index >= 0 && hang.waits[i].node_index < hang.node_count, "no rank waits");
     }
     for (int i = 0; i < hang.suspect_count; i++) {
-        fuzz_expect(hang.suspects[i].who < hang.node_count && hang.suspects[i].first_wait, "nobody is to blame");
+        fuzz_expect(hang.suspects[i].node_index < hang.node_count && hang.suspects[i].first_wait,
+                    "no rank is the suspect");
     }
     fuzz_expect(hang.cycle_count <= hang.node_count, "a circle that is too long");
     tti_hang_free(&hang);
