@@ -11,6 +11,7 @@
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"
 #include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/slice_steps.h"
 #include "backends/hier/steps/slices.h"
 
 struct plan {
@@ -36,23 +37,10 @@ static unsigned char *slice_at(const struct tti_pipeline *p, const struct tti_sl
 static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct plan *plan = plan_of(p);
-    const struct tti_hier_fold *f = &plan->fold;
-    struct tti_hier_call *c = p->c;
     struct tti_slices cut;
-    tti_slices_cut(c->s, c->op->count, f->item, k, &cut, c->lane->inside.send_counts);
-    tutti_op op = tti_hier_step(c, TUTTI_OP_REDUCE_SCATTER, f->dtype);
-    op.redop = f->inside;
-    op.scale = c->op->scale;
-    op.src = (const unsigned char *)c->op->src + cut.from * c->item;
-    if (plan->wide) {
-        unsigned char *wide = plan->wide + (k % 2) * plan->chunk * f->item;
-        tti_hier_widen(f, wide, op.src, cut.count);
-        op.src = wide;
-    }
-    op.dst = slice_at(p, &cut, k);
-    op.count = cut.own;
-    op.send_parts = tti_hier_row(c->lane->inside.send_counts, cut.count, f->item);
-    return tti_hier_run_intra_host(c, &op, error);
+    tti_slices_cut(p->c->s, p->c->op->count, plan->fold.item, k, &cut, NULL);
+    unsigned char *wide = plan->wide ? plan->wide + (k % 2) * plan->chunk * plan->fold.item : NULL;
+    return tti_hier_reduce_slices(p->c, &plan->fold, k, wide, slice_at(p, &cut, k), error);
 }
 
 static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
@@ -78,15 +66,7 @@ static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error
 
 static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
-    struct tti_hier_call *c = p->c;
-    struct tti_slices cut;
-    tti_slices_cut(c->s, c->op->count, plan_of(p)->fold.item, k, &cut, c->lane->inside.receive_counts);
-    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
-    op.dst = (unsigned char *)c->op->dst + cut.from * c->item;
-    op.src = (const unsigned char *)op.dst + cut.begin * c->item;
-    op.count = cut.own;
-    op.recv_parts = tti_hier_row(c->lane->inside.receive_counts, cut.count, c->item);
-    return tti_hier_run_intra_host(c, &op, error);
+    return tti_hier_gather_slices(p->c, plan_of(p)->fold.item, k, error);
 }
 
 tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)

@@ -8,6 +8,7 @@
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/slice_steps.h"
 #include "backends/hier/steps/slices.h"
 
 static bool is_root_host(const struct tti_hier_call *c)
@@ -47,18 +48,7 @@ static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error
 
 static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
-    struct tti_hier_call *c = p->c;
-    if (is_root_host(c)) {
-        return TUTTI_OK;
-    }
-    struct tti_slices cut;
-    tti_slices_cut(c->s, c->op->count, c->item, k, &cut, c->lane->inside.receive_counts);
-    tutti_op op = tti_hier_step(c, TUTTI_OP_ALL_GATHER, c->op->dtype);
-    op.dst = (unsigned char *)c->op->dst + cut.from * c->item;
-    op.src = (const unsigned char *)op.dst + cut.begin * c->item;
-    op.count = cut.own;
-    op.recv_parts = tti_hier_row(c->lane->inside.receive_counts, cut.count, c->item);
-    return tti_hier_run_intra_host(c, &op, error);
+    return is_root_host(p->c) ? TUTTI_OK : tti_hier_gather_slices(p->c, p->c->item, k, error);
 }
 
 tutti_status tti_hier_broadcast(struct tti_hier_call *c, tutti_error *error)

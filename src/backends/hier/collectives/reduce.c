@@ -9,6 +9,7 @@
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"
 #include "backends/hier/steps/pipeline.h"
+#include "backends/hier/steps/slice_steps.h"
 #include "backends/hier/steps/slices.h"
 
 struct plan {
@@ -34,22 +35,7 @@ static unsigned char *result_at(const struct plan *plan, size_t k)
 static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct plan *plan = p->user;
-    const struct tti_hier_fold *f = &plan->fold;
-    struct tti_hier_call *c = p->c;
-    struct tti_slices cut;
-    tti_slices_cut(c->s, c->op->count, f->item, k, &cut, c->lane->inside.send_counts);
-    tutti_op op = tti_hier_step(c, TUTTI_OP_REDUCE_SCATTER, f->dtype);
-    op.redop = f->inside;
-    op.scale = c->op->scale;
-    op.src = (const unsigned char *)c->op->src + cut.from * c->item;
-    if (plan->wide) {
-        tti_hier_widen(f, plan->wide, op.src, cut.count);
-        op.src = plan->wide;
-    }
-    op.dst = slice_at(plan, k);
-    op.count = cut.own;
-    op.send_parts = tti_hier_row(c->lane->inside.send_counts, cut.count, f->item);
-    return tti_hier_run_intra_host(c, &op, error);
+    return tti_hier_reduce_slices(p->c, &plan->fold, k, plan->wide, slice_at(plan, k), error);
 }
 
 static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
