@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "api/async/work_end.h"
 #include "api/check.h"
 #include "start_functions.h"
 
@@ -31,21 +32,6 @@ static tutti_status count_calls(tutti_group *g, const tutti_call *call, void *us
     (void)work;
     ++*(int *)user;
     return TUTTI_INTERNAL;
-}
-
-/* Waits for the end, and releases the handle. */
-static tutti_status end(tutti_work *work)
-{
-    const tutti_status status = tutti_work_wait(work, TUTTI_FOREVER);
-    EXPECT_OK(tutti_work_release(work));
-    return status;
-}
-
-static bool has_ended(tutti_work *work)
-{
-    int32_t ended = -1;
-    EXPECT_OK(tutti_work_test(work, &ended));
-    return ended == 1;
 }
 
 /* An operation that ends in time: the status is its own, and the handle has the result. */

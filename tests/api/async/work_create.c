@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/async/work_end.h"
 #include "api/check.h"
 
 #define RANKS 2
@@ -20,20 +21,6 @@ static tutti_work *make(tutti_group *g, const tutti_call *call)
     EXPECT_OK(tutti_work_create(g, NULL, call, &work));
     EXPECT(work != NULL);
     return work;
-}
-
-static tutti_status end(tutti_work *work)
-{
-    const tutti_status status = tutti_work_wait(work, TUTTI_FOREVER);
-    EXPECT_OK(tutti_work_release(work));
-    return status;
-}
-
-static bool has_ended(tutti_work *work)
-{
-    int32_t ended = -1;
-    EXPECT_OK(tutti_work_test(work, &ended));
-    return ended == 1;
 }
 
 static int32_t is_cancelled(tutti_work *work)
