@@ -16,7 +16,7 @@
 #include "fuzz.h"
 #include "store/client/client.h"
 #include "store/client/exchange.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/server/service.h"
 
 static struct tti_secret secret; /* of the server, and of the clients that belong to the job */

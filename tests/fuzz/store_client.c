@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "fuzz.h"
 #include "store/client/client.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/wire/protocol.h"
 
 static struct fuzz_input *answers;

@@ -39,7 +39,7 @@
 #include "core/group/group_state.h"
 #include "core/group/hello.h"
 #include "core/group/plan.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71 /* Linux 5.14 */

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/retry.h"
 #include "store/client/exchange.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/server/server.h"
 
 #define RESPONSE_TIMEOUT_MS 5000

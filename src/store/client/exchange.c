@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 
 static bool wait_for(int fd, short events, int64_t deadline_ns)
 {

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/server/table.h"
 
 struct shared_table {

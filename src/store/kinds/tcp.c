@@ -29,7 +29,7 @@
 #include "base/error.h"
 #include "base/retry.h"
 #include "store/client/client.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/server/server.h"
 
 #define BACKLOG    1024

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 
 static atomic_llong dropped;
 static atomic_llong refused;

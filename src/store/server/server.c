@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/server/service.h"
 
 struct tti_server {

@@ -23,7 +23,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 #include "store/server/connection.h"
 #include "store/wire/peer_user.h"
 

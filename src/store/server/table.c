@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 
 static uint64_t hash_of(const char *key, size_t length)
 {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "store/client/client.h"
-#include "store/process.h"
+#include "store/fork_safety.h"
 
 static int knock(const struct fixture *f)
 {

@@ -5,7 +5,7 @@
  * descriptors and calls the registered hooks, which forget servers and memory stores. A descriptor is created and
  * recorded in one critical section: no fork comes between.
  */
-#include "store/process.h"
+#include "store/fork_safety.h"
 
 #include <errno.h>
 #include <stdbool.h>

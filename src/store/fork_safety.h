@@ -4,8 +4,8 @@
  * A child that is forked without exec inherits every socket. An inherited listener would keep the name of a dead server
  * occupied, and an inherited connection would hide the end of its process. So the child closes them at once.
  */
-#ifndef TTI_STORE_PROCESS_H
-#define TTI_STORE_PROCESS_H
+#ifndef TTI_STORE_FORK_SAFETY_H
+#define TTI_STORE_FORK_SAFETY_H
 
 #include <pthread.h>
 #include <sys/socket.h>
