@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "repetitions.h"
 #include "unit/engine/engine_calls.h"
 
 #define WINDOW      8192u /* gives a stage of 64 KiB */
@@ -203,8 +204,8 @@ static int all_boundaries(struct cluster *c, int rank)
 
 static void run_all(int packets, int one_shot, bool direct)
 {
-    static const int sizes[] = {2, 3, 5};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    static const int sizes[] = {3, 2, 5};
+    for (int i = 0; i < repetitions(3); i++) {
         struct cluster c;
         assert_int_equal(cluster_open(&c, sizes[i], 1, WINDOW, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < sizes[i]; r++) {

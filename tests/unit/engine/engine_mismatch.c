@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "repetitions.h"
 #include "unit/engine/engine_calls.h"
 
 #define WINDOW 8192u /* gives a stage of 64 KiB */
@@ -208,7 +209,7 @@ struct side {
 static void *side_main(void *argument)
 {
     struct side *s = argument;
-    for (int round = 0; round < ROUNDS && s->failures == 0; round++) {
+    for (int round = 0; round < repetitions(ROUNDS) && s->failures == 0; round++) {
         s->failures = one_round(s->engine, s->lane, round);
     }
     return NULL;

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "repetitions.h"
 #include "unit/engine/engine_calls.h"
 
 static uint32_t random_number(uint64_t *state)
@@ -118,7 +119,7 @@ static void places(size_t window, size_t times, uint64_t seed)
     struct live live[LIVE];
     size_t count = 0;
     assert_true(p.cluster.layout.stage >= TTI_STAGE_SPANS * largest(&p));
-    for (int call = 0; call < 3000; call++) {
+    for (int call = 0; call < repetitions(3000); call++) {
         if (random_number(&seed) % 8 == 0) {
             seem_far(p.owner, random_number(&seed) % 2);
         }
@@ -288,7 +289,7 @@ static void run_random(int size, size_t window, size_t times, int calls)
     int failures = 0;
     for (int i = 0; i < size * LANES; i++) {
         starts[i] = (struct lane_start){
-            .cluster = &c, .rank = i / LANES, .lane = i % LANES, .calls = calls, .state = (uint64_t)i};
+            .cluster = &c, .rank = i / LANES, .lane = i % LANES, .calls = repetitions(calls), .state = (uint64_t)i};
         assert_int_equal(pthread_create(&threads[i], NULL, lane_main, &starts[i]), 0);
     }
     for (int i = 0; i < size * LANES; i++) {
