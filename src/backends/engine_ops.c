@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "engine/failure/agreement.h"
 #include "engine/tuning/calibrate.h"
 

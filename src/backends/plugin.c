@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 #ifndef TTI_LIBRARY_FOLDER
 #define TTI_LIBRARY_FOLDER "lib"

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fork.h"
-#include "base/proc.h"
+#include "base/process/fork.h"
+#include "base/process/proc.h"
 #include "diag/file.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of groups, tallies, and the memory itself */

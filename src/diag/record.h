@@ -54,7 +54,7 @@ struct tti_flight_head {
     uint32_t bytes;
     _Atomic uint32_t owner; /* the process that writes; 0 = none yet */
     uint32_t full;          /* the setting is "full" */
-    uint64_t started;       /* of that process, and its namespace: see base/proc.h */
+    uint64_t started;       /* of that process, and its namespace: see base/process/proc.h */
     uint64_t space;
     int64_t begun_ns; /* CLOCK_MONOTONIC at its beginning; CLOCK_REALTIME minus that */
     int64_t realtime_offset_ns;

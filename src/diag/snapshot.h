@@ -10,7 +10,7 @@
 #ifndef TTI_DIAG_SNAPSHOT_H
 #define TTI_DIAG_SNAPSHOT_H
 
-#include "base/proc.h"
+#include "base/process/proc.h"
 #include "diag/record.h"
 
 struct tti_snapshot_group {

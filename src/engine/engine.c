@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/cgroup.h"
-#include "base/cpu.h"
 #include "base/failure_checks.h"
-#include "base/proc.h"
+#include "base/host/cgroup.h"
+#include "base/host/cpu.h"
+#include "base/process/proc.h"
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/class.h"
 #include "engine/arrival/digest.h"

@@ -14,7 +14,7 @@
 #include <tutti/backend.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 bool tti_in_launcher(void)
 {

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "common/cpus.h"
 #include "info/info.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "common/number.h"
 #include "run/exit_codes.h"
 #include "store/wire/secret.h"

@@ -10,7 +10,7 @@
 
 #include "backends/null/null.h"
 #include "base/error.h"
-#include "base/retry.h"
+#include "base/wait/retry.h"
 #include "core/async/events.h"
 #include "core/async/timer.h"
 #include "core/call/call.h"

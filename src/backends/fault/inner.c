@@ -12,9 +12,9 @@
 #include <strings.h>
 
 #include "backends/record.h"
-#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host/boot_id.h"
 
 /* One rank's record. Fixed layout: it travels between processes. */
 struct record {

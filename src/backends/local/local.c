@@ -20,7 +20,7 @@
 #include "backends/engine_ops.h"
 #include "backends/record.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 /* Memory of one group, shared by its ranks. */
 struct region {

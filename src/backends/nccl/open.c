@@ -21,9 +21,9 @@
 #include "backends/nccl/library/options.h"
 #include "backends/nccl/memory.h"
 #include "backends/record.h"
-#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host/boot_id.h"
 
 #define MAGIC          0x6c63636eu /* "nccl" */
 #define NONBLOCKING    21400

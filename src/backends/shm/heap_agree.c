@@ -15,7 +15,7 @@
 #include "backends/shm/heap_shared.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/polled_wait.h"
+#include "base/wait/polled_wait.h"
 
 /* Whether the rank that serves the descriptor channel refused what this one asked for. */
 static bool was_refused(const struct tti_heap_record *record)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 /* ---- claimed ranges ---------------------------------------------------------------------------------------------- */
 

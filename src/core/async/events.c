@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 #include "core/group/group_table.h"
 
 #define LISTENERS (TTI_EVENTS_BUCKETS - 1)

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 #define NOT_SET 0
 
@@ -39,7 +39,7 @@ static void make_conditions(void)
     pthread_cond_init(&notified, &monotonic);
 }
 
-/* In the child. The lock is free or about to be (base/fork.h), and the conditions may count threads that are not
+/* In the child. The lock is free or about to be (base/process/fork.h), and the conditions may count threads that are not
  * there. */
 static void forget(void)
 {

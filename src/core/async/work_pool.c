@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fork.h"
+#include "base/process/fork.h"
 #include "core/async/work_state.h"
 #include "core/group/handles.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/sched_slice.h"
+#include "base/host/sched_slice.h"
 
 void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker))
 {

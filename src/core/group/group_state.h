@@ -38,7 +38,7 @@ struct tti_recovery {
     uint64_t *out;           /* ranks that a shrink has gone on without; NULL: none was decided on */
 };
 
-/* The processes of other PID namespaces whose pidfds a group has: see base/pidfds.h. */
+/* The processes of other PID namespaces whose pidfds a group has: see base/process/pidfds.h. */
 struct tti_kept_pidfds {
     uint64_t *instances; /* NULL: none */
     int32_t count;

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 #define ALIVE TTI_HANDLE_ALIVE
 #define USERS (ALIVE - 1)

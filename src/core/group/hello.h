@@ -3,7 +3,7 @@
 #ifndef TTI_CORE_HELLO_H
 #define TTI_CORE_HELLO_H
 
-#include "base/proc.h"
+#include "base/process/proc.h"
 #include "device/device.h"
 
 #define TTI_SITE_REASON 200

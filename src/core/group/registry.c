@@ -25,7 +25,7 @@
 #include "backends/null/null.h"
 #include "backends/shm/shm.h"
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 #define BACKENDS 32
 

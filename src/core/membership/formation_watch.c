@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank that forms a group waits for the other members, one after the other and in several steps: for their records,
- * their entries, the descriptors of their engines. All these waits run in slices (base/polled_wait.h), and after each
+ * their entries, the descriptors of their engines. All these waits run in slices (base/wait/polled_wait.h), and after each
  * slice the rank polls here for a cause that ends the wait:
  *
  * - A rank has aborted. It writes its cause under `record_key`/failed; the first cause wins. So all ranks get the same
@@ -27,7 +27,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/polled_wait.h"
+#include "base/wait/polled_wait.h"
 #include "core/group/engines.h"
 #include "core/group/group_state.h"
 #include "core/group/hello.h"

@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fork.h"
 #include "base/hash.h"
+#include "base/process/fork.h"
 #include "core/group/group.h"
 #include "core/launchers/world.h"
 #include "core/membership/formation_watch.h"

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/polled_wait.h"
+#include "base/wait/polled_wait.h"
 
 static tutti_status poll_failures(void *self, tutti_error *error)
 {

@@ -30,11 +30,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/boot_id.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/pidfds.h"
+#include "base/host/boot_id.h"
+#include "base/process/pidfds.h"
 #include "core/group/collect.h"
 #include "core/group/group_state.h"
 #include "core/group/hello.h"

@@ -35,9 +35,9 @@
 #include <sys/prctl.h>
 
 #include "base/clock.h"
-#include "base/fork.h"
-#include "base/futex_waitv.h"
-#include "base/sched_slice.h"
+#include "base/host/sched_slice.h"
+#include "base/process/fork.h"
+#include "base/wait/futex_waitv.h"
 #include "engine/failure/fault.h"
 #include "engine/failure/peer_death.h"
 #include "engine/failure/peers.h"

@@ -3,7 +3,7 @@
 #ifndef TTI_ENGINE_PEERS_H
 #define TTI_ENGINE_PEERS_H
 
-#include "base/proc.h"
+#include "base/process/proc.h"
 #include "engine/lane.h"
 
 /* The process of a rank, as its segment gives it. */

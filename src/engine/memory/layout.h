@@ -27,8 +27,8 @@
 #include <stdint.h>
 #include <tutti/backend.h>
 
-#include "base/cpu.h"
-#include "base/proc.h"
+#include "base/host/cpu.h"
+#include "base/process/proc.h"
 
 #define TTI_MAX_RANKS    1024
 #define TTI_LINE         128u

@@ -21,7 +21,7 @@
 #include <linux/futex.h>
 #include <sys/uio.h>
 
-#include "base/proc.h"
+#include "base/process/proc.h"
 #include "engine/failure/fault.h"
 #include "engine/memory/parts.h"
 

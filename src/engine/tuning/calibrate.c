@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fork.h"
+#include "base/process/fork.h"
 #include "engine/tuning/measure.h"
 #include "engine/tuning/profile_file.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>

@@ -13,7 +13,7 @@
  */
 #include "engine/wait/policy.h"
 
-#include "base/cpu_ticks.h"
+#include "base/host/cpu_ticks.h"
 #include "engine/wait/wait.h"
 
 #define SPIN_NS             40000 /* with a CPU per rank */

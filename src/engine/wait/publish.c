@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cpu_ticks.h"
+#include "base/host/cpu_ticks.h"
 
 _Atomic uint64_t *tti_sleepers(const struct tti_engine *e, int publisher, int channel)
 {

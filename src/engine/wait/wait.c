@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "base/failure_checks.h"
-#include "base/futex_waitv.h"
+#include "base/wait/futex_waitv.h"
 #include "engine/wait/publish.h"
 
 #define SLEEP_BLIND_NS   500000 /* bound of a sleep without futex_waitv, which cannot wait for the alarm */

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/retry.h"
+#include "base/wait/retry.h"
 #include "store/client/exchange.h"
 #include "store/fork_safety.h"
 #include "store/server/server.h"

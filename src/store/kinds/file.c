@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/retry.h"
+#include "base/wait/retry.h"
 #include "store/wire/fingerprint.h"
 
 #define LONGEST_NAME 200 /* of a file, well below every file system's limit */

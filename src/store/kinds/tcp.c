@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/retry.h"
+#include "base/wait/retry.h"
 #include "store/client/client.h"
 #include "store/fork_safety.h"
 #include "store/server/server.h"

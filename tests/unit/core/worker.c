@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/sched_slice.h"
+#include "base/host/sched_slice.h"
 #include "core/async/worker.h"
 
 enum { RINGS = 200 };

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/proc.h"
+#include "base/process/proc.h"
 #include "unit/engine/engine_support.h"
 
 #define CALL_MS 30

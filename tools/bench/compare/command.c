@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 #include "bench/compare/comparison.h"
 #include "bench/measure/collectives.h"
 #include "bench/options.h"

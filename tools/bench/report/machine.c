@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
 #include "base/error.h"
+#include "base/host/cpu.h"
 #include "bench/bench.h"
 #include "bench/measure/async.h"
 #include "bench/measure/samples.h"

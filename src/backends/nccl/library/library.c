@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 #define OLDEST 20700
 

@@ -16,7 +16,7 @@
 #include <strings.h>
 
 #include "base/error.h"
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 /* Versions that changed what a setting means. */
 #define CONFIG_CHANNELS 21700 /* the number of channels is a setting of a communicator */

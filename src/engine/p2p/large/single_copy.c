@@ -16,7 +16,7 @@
  */
 #include "engine/p2p/large/single_copy.h"
 
-#include "base/cpu_ticks.h"
+#include "base/host/cpu_ticks.h"
 #include "engine/memory/single_copy.h"
 #include "engine/p2p/large/intent.h"
 #include "engine/p2p/large/zero_copy.h"

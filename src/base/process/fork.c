@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 #include <stdlib.h>
 

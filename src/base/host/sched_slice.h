@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The time slice of a thread before the scheduler runs others. From Linux 6.12 on a thread may choose it (EEVDF). */
-#ifndef TTI_BASE_SLICE_H
-#define TTI_BASE_SLICE_H
+#ifndef TTI_BASE_HOST_SCHED_SLICE_H
+#define TTI_BASE_HOST_SCHED_SLICE_H
 
 #include <sched.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sleeping on several futexes at once, which Debian 12's libc does not declare: Linux 5.16 and newer. */
-#ifndef TTI_BASE_WAITV_H
-#define TTI_BASE_WAITV_H
+#ifndef TTI_BASE_WAIT_FUTEX_WAITV_H
+#define TTI_BASE_WAIT_FUTEX_WAITV_H
 
 #include <stdint.h>
 #include <sys/syscall.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of another process on this host, from /proc or a pidfd. */
-#ifndef TTI_BASE_PROC_H
-#define TTI_BASE_PROC_H
+#ifndef TTI_BASE_PROCESS_PROC_H
+#define TTI_BASE_PROCESS_PROC_H
 
 #include <stdbool.h>
 #include <stddef.h>

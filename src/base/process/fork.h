@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Locks that no other thread may hold during a fork: the child would wait for that thread for ever. */
-#ifndef TTI_BASE_FORK_H
-#define TTI_BASE_FORK_H
+#ifndef TTI_BASE_PROCESS_FORK_H
+#define TTI_BASE_PROCESS_FORK_H
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CPU's time stamp counter: cheap enough to time a single memory access. The length of a tick has to be
  * measured. */
-#ifndef TTI_BASE_TICKS_H
-#define TTI_BASE_TICKS_H
+#ifndef TTI_BASE_HOST_CPU_TICKS_H
+#define TTI_BASE_HOST_CPU_TICKS_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * reports in every namespace whether its process has ended. It is kept as long as a group has that process among its
  * ranks.
  */
-#ifndef TTI_BASE_PIDFDS_H
-#define TTI_BASE_PIDFDS_H
+#ifndef TTI_BASE_PROCESS_PIDFDS_H
+#define TTI_BASE_PROCESS_PIDFDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

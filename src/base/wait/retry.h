@@ -3,8 +3,8 @@
  * Exponential backoff between attempts, for what sends no event: a server that does not listen yet, a file of another
  * host. The pause doubles from 1 ms to TTI_RETRY_MAX_MS.
  */
-#ifndef TTI_BASE_RETRY_H
-#define TTI_BASE_RETRY_H
+#ifndef TTI_BASE_WAIT_RETRY_H
+#define TTI_BASE_WAIT_RETRY_H
 
 #include <poll.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The kernel's random identity of this boot: the same in every process of a host, another one on every host. */
-#ifndef TTI_BASE_BOOT_H
-#define TTI_BASE_BOOT_H
+#ifndef TTI_BASE_HOST_BOOT_ID_H
+#define TTI_BASE_HOST_BOOT_ID_H
 
 #include <tutti/status.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How many CPUs this thread may use: the affinity mask and the control groups' quota. */
-#ifndef TTI_BASE_CPU_H
-#define TTI_BASE_CPU_H
+#ifndef TTI_BASE_HOST_CPU_H
+#define TTI_BASE_HOST_CPU_H
 
 #include <stdint.h>
 

@@ -7,7 +7,7 @@
  * namespace than this process's own, as after `unshare --pid` without a new /proc. If that process has handed over a
  * pidfd, the pidfd says whether it has ended. Without /proc, kill(pid, 0) says whether the pid is in use.
  */
-#include "base/proc.h"
+#include "base/process/proc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cpu_ticks.h"
-#include "base/pidfds.h"
+#include "base/host/cpu_ticks.h"
+#include "base/process/pidfds.h"
 
 #define FILE_MOST 4096 /* longer than either file */
 

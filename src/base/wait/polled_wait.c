@@ -4,7 +4,7 @@
  * waited so far, from min_slice_ms to 4 ms. A rank that has waited for a second waits for a peer that computes, and
  * polls every 100 ms.
  */
-#include "base/polled_wait.h"
+#include "base/wait/polled_wait.h"
 
 #include "base/clock.h"
 

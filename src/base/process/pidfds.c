@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/pidfds.h"
+#include "base/process/pidfds.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/fork.h"
+#include "base/process/fork.h"
 
 struct known {
     struct known *next;

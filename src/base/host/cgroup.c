@@ -4,7 +4,7 @@
  * /proc/self/mountinfo says where the hierarchy is mounted, and which of its directories is visible there (in a
  * container perhaps only its own part). A limit of a group holds for all groups below it.
  */
-#include "base/cgroup.h"
+#include "base/host/cgroup.h"
 
 #include <limits.h>
 #include <stdbool.h>

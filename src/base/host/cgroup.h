@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CPU time that the control groups of this process grant. */
-#ifndef TTI_BASE_CGROUP_H
-#define TTI_BASE_CGROUP_H
+#ifndef TTI_BASE_HOST_CGROUP_H
+#define TTI_BASE_HOST_CGROUP_H
 
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/cpu.h"
+#include "base/host/cpu.h"
 
 #include <sched.h>
 #include <string.h>
 
-#include "base/cgroup.h"
+#include "base/host/cgroup.h"
 
 void tti_cpu_mask(uint64_t mask[TTI_CPU_WORDS])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "base/boot_id.h"
+#include "base/host/boot_id.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CPU quota of control groups, read from trees of files like those of the kernel and of containers. */
-#include "base/cgroup.h"
+#include "base/host/cgroup.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for other ranks in slices, with a poll for failures after each slice: see polled_wait.c. */
-#ifndef TTI_BASE_POLLED_WAIT_H
-#define TTI_BASE_POLLED_WAIT_H
+#ifndef TTI_BASE_WAIT_POLLED_WAIT_H
+#define TTI_BASE_WAIT_POLLED_WAIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
