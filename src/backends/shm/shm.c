@@ -15,9 +15,9 @@
 
 #include "backends/engine_ops.h"
 #include "backends/record.h"
-#include "backends/shm/heap.h"
-#include "backends/shm/heap_alloc.h"
-#include "backends/shm/heap_register.h"
+#include "backends/shm/heap/alloc.h"
+#include "backends/shm/heap/heap.h"
+#include "backends/shm/heap/register.h"
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "backends/shm/heap_file.h"
+#include "backends/shm/heap/file.h"
 #include "backends/shm/segment.h"
 #include "unit/engine/engine_support.h"
 

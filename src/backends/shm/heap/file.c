@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "backends/shm/heap_file.h"
+#include "backends/shm/heap/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/shm/heap_arena.h"
-#include "backends/shm/heap_group_ops.h"
+#include "backends/shm/heap/arena.h"
+#include "backends/shm/heap/group_ops.h"
 #include "backends/shm/segment.h"
 #include "base/error.h"
 #include "engine/memory/heap.h"

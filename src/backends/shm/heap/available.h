@@ -3,8 +3,8 @@
  * How much memory is available now. Linux hands out shared memory until the OOM killer has to end a process, so a large
  * allocation checks before.
  */
-#ifndef TTI_BACKENDS_SHM_HEAP_ROOM_H
-#define TTI_BACKENDS_SHM_HEAP_ROOM_H
+#ifndef TTI_BACKENDS_SHM_HEAP_AVAILABLE_H
+#define TTI_BACKENDS_SHM_HEAP_AVAILABLE_H
 
 #include <stdint.h>
 

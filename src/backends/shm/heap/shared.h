@@ -3,7 +3,7 @@
 #ifndef TTI_BACKENDS_SHM_HEAP_SHARED_H
 #define TTI_BACKENDS_SHM_HEAP_SHARED_H
 
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap/state.h"
 
 /* Tells each view which own regions it may name now. Under the lock. */
 void tti_heap_publish(struct tti_heap_shared *h);

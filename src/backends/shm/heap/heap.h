@@ -10,12 +10,12 @@
  * A rank records which members have mapped its regions, and nothing else. A rank learns of a region in a collective
  * call before it gets a name in it. So groups that overlap do not depend on one another.
  */
-#ifndef TTI_BACKENDS_SHM_HEAP_H
-#define TTI_BACKENDS_SHM_HEAP_H
+#ifndef TTI_BACKENDS_SHM_HEAP_HEAP_H
+#define TTI_BACKENDS_SHM_HEAP_HEAP_H
 
 #include <tutti/backend.h>
 
-#include "backends/shm/heap_group_ops.h"
+#include "backends/shm/heap/group_ops.h"
 
 struct tti_heap;
 struct tti_heap_view;

@@ -4,7 +4,7 @@
 
 #include <tutti/backend.h>
 
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap/state.h"
 
 /* As the functions of tutti_backend_ops. */
 tutti_status tti_heap_register(struct tti_heap_view *view, void *memory, size_t bytes, const tutti_exchange *exchange,

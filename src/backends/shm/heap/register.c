@@ -5,7 +5,7 @@
  * succeeded, each copies the content of its range into the file and maps the file over the range. That can be undone,
  * so the last round may still fail.
  */
-#include "backends/shm/heap_register.h"
+#include "backends/shm/heap/register.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "backends/shm/heap_agree.h"
-#include "backends/shm/heap_available.h"
-#include "backends/shm/heap_file.h"
-#include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_shared.h"
+#include "backends/shm/heap/agree.h"
+#include "backends/shm/heap/available.h"
+#include "backends/shm/heap/file.h"
+#include "backends/shm/heap/ranges.h"
+#include "backends/shm/heap/shared.h"
 #include "base/error.h"
 
 /* The state of one call. */

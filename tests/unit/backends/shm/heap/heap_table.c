@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "backends/shm/heap_arena.h"
+#include "backends/shm/heap/arena.h"
 #include "engine/memory/heap.h"
 
 #define PAGE                 ((size_t)4096)

@@ -4,7 +4,7 @@
  * arenas of all ranks. Then each takes its block and fills it with pages. In the second round the ranks agree whether
  * all succeeded.
  */
-#include "backends/shm/heap_alloc.h"
+#include "backends/shm/heap/alloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "backends/shm/heap_agree.h"
-#include "backends/shm/heap_available.h"
-#include "backends/shm/heap_file.h"
-#include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_shared.h"
+#include "backends/shm/heap/agree.h"
+#include "backends/shm/heap/available.h"
+#include "backends/shm/heap/file.h"
+#include "backends/shm/heap/ranges.h"
+#include "backends/shm/heap/shared.h"
 #include "base/error.h"
 
 #define POPULATE_MOST ((uint64_t)4 << 30) /* of the others' blocks in one call: page tables are memory, too */

@@ -4,15 +4,15 @@
  * from all records, so a step succeeds on all ranks or fails on all of them. Cost: one all_gather of 280 bytes a rank
  * for each step.
  */
-#include "backends/shm/heap_agree.h"
+#include "backends/shm/heap/agree.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/shm/heap_available.h"
-#include "backends/shm/heap_file.h"
-#include "backends/shm/heap_shared.h"
+#include "backends/shm/heap/available.h"
+#include "backends/shm/heap/file.h"
+#include "backends/shm/heap/shared.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait/polled_wait.h"

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap/ranges.h"
+#include "backends/shm/heap/state.h"
 #include "base/error.h"
 
 #define PAGE ((size_t)4096)

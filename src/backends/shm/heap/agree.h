@@ -5,7 +5,7 @@
 
 #include <tutti/backend.h>
 
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap/state.h"
 #include "store/store.h"
 
 /* Exchanges `mine` for the records of all ranks. The failure closest to the cause becomes the result on all ranks, with

@@ -4,7 +4,7 @@
  * stays until no message and no collective can still use it (engine/memory/heap.h): each later change tries to unmap
  * it.
  */
-#include "backends/shm/heap_shared.h"
+#include "backends/shm/heap/shared.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

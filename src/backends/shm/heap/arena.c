@@ -3,7 +3,7 @@
  * First fit over a list of blocks in the order of their offsets; free neighbours are one block. Programs allocate a few
  * large tensors and keep them, so a list is enough. A block of a page and more begins and ends on page boundaries.
  */
-#include "backends/shm/heap_arena.h"
+#include "backends/shm/heap/arena.h"
 
 #include <stdlib.h>
 

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "backends/shm/heap_arena.h"
-#include "backends/shm/heap_group_ops.h"
+#include "backends/shm/heap/arena.h"
+#include "backends/shm/heap/group_ops.h"
 #include "engine/memory/heap.h"
 #include "store/limits.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "backends/shm/heap_ranges.h"
+#include "backends/shm/heap/ranges.h"
 
 #include <errno.h>
 #include <fcntl.h>

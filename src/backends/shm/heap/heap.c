@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "backends/shm/heap.h"
+#include "backends/shm/heap/heap.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,10 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "backends/shm/heap_ranges.h"
-#include "backends/shm/heap_register.h"
-#include "backends/shm/heap_shared.h"
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap/ranges.h"
+#include "backends/shm/heap/register.h"
+#include "backends/shm/heap/shared.h"
+#include "backends/shm/heap/state.h"
 #include "base/error.h"
 
 #define ADDRESS_SPACE (UINT64_C(1) << 46) /* for the arenas of all members together; a process has 2^47 */

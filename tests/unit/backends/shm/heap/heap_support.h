@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/shm/heap.h"
-#include "backends/shm/heap_alloc.h"
-#include "backends/shm/heap_register.h"
+#include "backends/shm/heap/alloc.h"
+#include "backends/shm/heap/heap.h"
+#include "backends/shm/heap/register.h"
 #include "engine/memory/heap.h"
 
 #define MOST_RANKS 4

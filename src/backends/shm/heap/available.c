@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "backends/shm/heap_available.h"
+#include "backends/shm/heap/available.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

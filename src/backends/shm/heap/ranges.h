@@ -6,7 +6,7 @@
 #ifndef TTI_BACKENDS_SHM_HEAP_RANGES_H
 #define TTI_BACKENDS_SHM_HEAP_RANGES_H
 
-#include "backends/shm/heap_state.h"
+#include "backends/shm/heap/state.h"
 
 /* Takes [region->base, + bytes) for the region, among the ranges of all heaps of this process: false if a part is
  * taken. */
