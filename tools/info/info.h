@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <tutti/tutti.h>
 
-#include "core/group/hello.h"
+#include "core/group/records/hello.h"
 #include "core/launchers/world.h"
 #include "core/membership/same_host.h"
 #include "core/settings/settings.h"

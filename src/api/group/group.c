@@ -15,10 +15,10 @@
 #include "core/async/timer.h"
 #include "core/call/call.h"
 #include "core/call/task.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
+#include "core/group/backend/registry.h"
 #include "core/group/group.h"
 #include "core/group/group_table.h"
-#include "core/group/registry.h"
 #include "core/group/users.h"
 #include "core/membership/join.h"
 

@@ -12,7 +12,7 @@
 #include "api/check.h"
 #include "base/error.h"
 #include "core/call/call.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "core/memory/pool.h"
 

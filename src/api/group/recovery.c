@@ -9,7 +9,7 @@
 #include "api/group/group.h"
 #include "base/error.h"
 #include "core/call/call.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 #include "core/membership/grow.h"
 #include "core/membership/recover.h"

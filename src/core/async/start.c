@@ -14,7 +14,7 @@
 #include "core/call/lane.h"
 #include "core/call/lane_runner.h"
 #include "core/call/task.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 #include "core/messages/batch.h"
 #include "core/messages/messages.h"

@@ -21,7 +21,7 @@
 #include "core/async/token.h"
 #include "core/async/work_pool.h"
 #include "core/call/task.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 
 bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless)

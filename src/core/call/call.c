@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 
 /* The groups that have this thread in a callback, innermost first: waiting for any of them could never end. */

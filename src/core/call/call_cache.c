@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "core/call/lane.h"
 #include "core/call/task.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 #include "tensor/dtype.h"
 

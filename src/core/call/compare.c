@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "engine/descriptor.h"
 

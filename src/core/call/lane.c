@@ -18,7 +18,7 @@
 #include "core/async/work_stage.h"
 #include "core/call/compare.h"
 #include "core/call/task.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 
 #define BUSY    TTI_LANE_BUSY

@@ -28,9 +28,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait/polled_wait.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
-#include "core/group/hello.h"
+#include "core/group/records/hello.h"
 #include "core/membership/same_host.h"
 
 #define STORE_SILENT_NS INT64_C(1000000000)

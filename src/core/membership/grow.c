@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group.h"
 #include "core/group/group_state.h"
 #include "core/membership/formation_watch.h"

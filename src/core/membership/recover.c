@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group.h"
 #include "core/group/group_table.h"
 

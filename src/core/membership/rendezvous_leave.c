@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/group/group_state.h"
-#include "core/group/hello.h"
+#include "core/group/records/hello.h"
 #include "core/membership/formation_watch.h"
 
 #define LEAVE_MS 5000 /* for ranks that have died after their hello, or are late */

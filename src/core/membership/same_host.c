@@ -35,10 +35,10 @@
 #include "base/hash.h"
 #include "base/host/boot_id.h"
 #include "base/process/pidfds.h"
-#include "core/group/collect.h"
 #include "core/group/group_state.h"
-#include "core/group/hello.h"
 #include "core/group/plan.h"
+#include "core/group/records/collect.h"
+#include "core/group/records/hello.h"
 #include "store/fork_safety.h"
 
 #ifndef SO_NETNS_COOKIE

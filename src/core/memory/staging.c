@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "core/memory/chunks.h"
 #include "core/memory/staging_memory.h"

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 
 tutti_status tti_probe_refuse(tutti_op *op, const tutti_message *message, int32_t ndim, const int64_t *shape)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The backends of this process: built in, registered, loaded. */
-#ifndef TTI_CORE_REGISTRY_H
-#define TTI_CORE_REGISTRY_H
+#ifndef TTI_CORE_GROUP_BACKEND_REGISTRY_H
+#define TTI_CORE_GROUP_BACKEND_REGISTRY_H
 
 #include <tutti/backend.h>
 

@@ -3,7 +3,7 @@
  * A group has one engine, or two: one for tensors on a device, and beside it one of the host. Each engine finds its own
  * failure. A failure of one ends what waits in the other, so that the group fails as one.
  */
-#include "core/group/engines.h"
+#include "core/group/backend/engines.h"
 
 #include "core/group/group_state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engines of a group: what they promise, and their failure. See engines.c. */
-#ifndef TTI_CORE_ENGINES_H
-#define TTI_CORE_ENGINES_H
+#ifndef TTI_CORE_GROUP_BACKEND_ENGINES_H
+#define TTI_CORE_GROUP_BACKEND_ENGINES_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

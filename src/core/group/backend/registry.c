@@ -3,7 +3,7 @@
  * The backends are an array in the order of their priorities, under a lock that is held for moments. A second lock is
  * held while a backend starts or stops, since that may take long and call back into this file.
  */
-#include "core/group/registry.h"
+#include "core/group/backend/registry.h"
 
 #include <ctype.h>
 #include <dlfcn.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which engine runs a group: every rank decides from the same records by the same rules, so all decide alike. */
-#ifndef TTI_CORE_CHOOSE_H
-#define TTI_CORE_CHOOSE_H
+#ifndef TTI_CORE_GROUP_BACKEND_CHOOSE_H
+#define TTI_CORE_GROUP_BACKEND_CHOOSE_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-#include "core/group/hello.h"
 #include "core/group/plan.h"
+#include "core/group/records/hello.h"
 
 /* The engines of a group. */
 struct tti_choice {

@@ -3,8 +3,8 @@
  * A composed backend gets its parts from the core, since backends do not know one another: an engine of any backend for
  * some ranks of the group that is being opened, chosen from the same records as the group's own.
  */
-#ifndef TTI_CORE_COMPOSE_H
-#define TTI_CORE_COMPOSE_H
+#ifndef TTI_CORE_GROUP_BACKEND_COMPOSE_H
+#define TTI_CORE_GROUP_BACKEND_COMPOSE_H
 
 #include "core/membership/rendezvous.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchanging records through the store while ranks form a group: one record of each rank. */
-#ifndef TTI_CORE_COLLECT_H
-#define TTI_CORE_COLLECT_H
+#ifndef TTI_CORE_GROUP_RECORDS_COLLECT_H
+#define TTI_CORE_GROUP_RECORDS_COLLECT_H
 
 #include <tutti/backend.h>
 

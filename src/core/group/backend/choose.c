@@ -5,7 +5,7 @@
  * the whole start on one host. A rank that needs the result of such a probe stops, and all others stop at the same
  * place. Then they probe, exchange the results, and choose again.
  */
-#include "core/group/choose.h"
+#include "core/group/backend/choose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 #include <strings.h>
 
 #include "base/error.h"
-#include "core/group/registry.h"
-#include "core/group/resolve.h"
+#include "core/group/backend/registry.h"
+#include "core/group/records/resolve.h"
 #include "core/membership/same_host.h"
 
 #define REASON 400 /* bytes of why a rank is not on a host */

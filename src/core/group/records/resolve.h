@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The devices of a group, and the record of a rank: what it is and its settings. */
-#ifndef TTI_CORE_RESOLVE_H
-#define TTI_CORE_RESOLVE_H
+#ifndef TTI_CORE_GROUP_RECORDS_RESOLVE_H
+#define TTI_CORE_GROUP_RECORDS_RESOLVE_H
 
 #include <stdbool.h>
 
-#include "core/group/hello.h"
 #include "core/group/plan.h"
+#include "core/group/records/hello.h"
 
 /* The devices of this rank, from the settings. NOT_AVAILABLE if one is not there. */
 tutti_status tti_resolve_devices(struct tti_group_plan *plan, tutti_error *error);

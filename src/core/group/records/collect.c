@@ -3,7 +3,7 @@
  * A rank polls the records one after the other, in the order of the ranks. Its own view counts more than a report of
  * another rank: a record that is in the store after all is read, whatever the wait has returned.
  */
-#include "core/group/collect.h"
+#include "core/group/records/collect.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/group/hello.h"
 #include "core/group/plan.h"
+#include "core/group/records/hello.h"
 
 /* After a time-out: all ranks that have not put `stem`/RANK yet, in one sentence. */
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,

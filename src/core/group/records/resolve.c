@@ -4,7 +4,7 @@
  * can be used here. It checks the record of every other rank against its own; the first difference fails all of them
  * alike.
  */
-#include "core/group/resolve.h"
+#include "core/group/records/resolve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #include <sys/utsname.h>
 
 #include "base/error.h"
-#include "core/group/hello.h"
+#include "core/group/backend/registry.h"
 #include "core/group/plan.h"
-#include "core/group/registry.h"
+#include "core/group/records/hello.h"
 #include "core/membership/same_host.h"
 
 #define HELLO_MAGIC 0x74757475u

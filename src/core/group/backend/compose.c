@@ -6,18 +6,18 @@
  *
  * The parts have no heap: each heap would cost a mapping, and its memory would have to be known to the other parts.
  */
-#include "core/group/compose.h"
+#include "core/group/backend/compose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "core/group/choose.h"
-#include "core/group/engines.h"
+#include "core/group/backend/choose.h"
+#include "core/group/backend/engines.h"
+#include "core/group/backend/registry.h"
 #include "core/group/group_state.h"
-#include "core/group/hello.h"
-#include "core/group/registry.h"
+#include "core/group/records/hello.h"
 
 struct part {
     tutti_engine engine; /* first: close gets its address */

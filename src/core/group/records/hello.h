@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The records that ranks exchange while they form a group. Types only: see resolve.c, same_host.c. */
-#ifndef TTI_CORE_HELLO_H
-#define TTI_CORE_HELLO_H
+#ifndef TTI_CORE_GROUP_RECORDS_HELLO_H
+#define TTI_CORE_GROUP_RECORDS_HELLO_H
 
 #include "base/process/proc.h"
 #include "device/device.h"
