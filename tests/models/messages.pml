@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages: src/core/messages/messages.c, with what it uses of work_stage.c and of the engine's messages.
+ * Messages: src/core/messages/messages.c, with what it uses of work/stage.c and of the engine's messages.
  *
  * Modelled: a thread that posts one work: a SMALL one, for which the timer asks the worker's help after a moment; a
  * LARGE one, for which the worker is notified; or one with a CALLBACK, which only the worker may end. The worker. A

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stack of free works (a Treiber stack with a counter against ABA): take and give in src/core/async/work_pool.c.
+ * The stack of free works (a Treiber stack with a counter against ABA): take and give in src/core/async/work/pool.c.
  *
  * Modelled: two threads that take works and give them back, in any order. The head is one word: a count of changes and
  * the first free work. A thread reads next_free apart from it, perhaps of a work that is no longer free.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a work: tti_work_publish, sleep, watch, unwatch and the eventfd of src/core/async/work_stage.c; drop and
- * retire of work_pool.c.
+ * The end of a work: tti_work_publish, sleep, watch, unwatch and the eventfd of src/core/async/work/stage.c; drop and
+ * retire of work/pool.c.
  *
  * Modelled: the thread that ends the work; two that watch it, one until it is notified, the other until it unwatches;
  * one that sleeps until the end, or one that asks for the eventfd and polls it; and one that releases the handle at any

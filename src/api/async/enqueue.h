@@ -2,7 +2,7 @@
 /*
  * Collectives in a stream of a device (TUTTI_ENQUEUE): an asynchronous operation that starts after the earlier work of
  * the stream, and a stream that waits for its end. The synchronous form releases the handle at once. No caller then
- * gets the operation's failure, so the group fails with it (core/async/work_stage.c).
+ * gets the operation's failure, so the group fails with it (core/async/work/stage.c).
  */
 #ifndef TTI_API_ENQUEUE_H
 #define TTI_API_ENQUEUE_H

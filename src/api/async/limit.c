@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/token.h"
-#include "core/async/work.h"
-#include "core/async/work_pool.h"
-#include "core/async/work_stage.h"
-#include "core/async/work_wait_token.h"
+#include "core/async/work/pool.h"
+#include "core/async/work/stage.h"
+#include "core/async/work/wait_token.h"
+#include "core/async/work/work.h"
 #include "core/group/group_table.h"
 
 /* The bounds of a wait. */

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "core/async/token.h"
-#include "core/async/work.h"
-#include "core/async/work_pool.h"
+#include "core/async/work/pool.h"
+#include "core/async/work/work.h"
 
 /* Describes the first option that differs; false: none does. */
 static bool differs(const struct tti_work *w, const struct tti_start_expected *order, char *text, size_t capacity)

@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/work.h"
-#include "core/async/work_pool.h"
-#include "core/async/work_stage.h"
-#include "core/async/work_stream.h"
-#include "core/async/work_wait_token.h"
+#include "core/async/work/pool.h"
+#include "core/async/work/stage.h"
+#include "core/async/work/stream.h"
+#include "core/async/work/wait_token.h"
+#include "core/async/work/work.h"
 
 /* The work, acquired; or NULL with the status and a sentence. */
 static struct tti_work *hold(tutti_work *handle, const char *function, tutti_error *error, tutti_status *status)

@@ -6,8 +6,8 @@
 
 #include "api/check.h"
 #include "base/error.h"
-#include "core/async/work_pool.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/pool.h"
+#include "core/async/work/stage.h"
 
 /* Refuses options without effect. A task has no deadline; a token with a limit asks it to end. */
 static tutti_status check_options(const struct tti_checker *k, const tutti_call *call)

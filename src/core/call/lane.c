@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
 #include "core/call/compare.h"
 #include "core/call/task.h"
 #include "core/group/backend/engines.h"

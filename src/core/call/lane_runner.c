@@ -9,7 +9,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
 #include "core/call/lane.h"
 #include "core/group/group_state.h"
 

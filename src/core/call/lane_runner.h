@@ -3,7 +3,7 @@
 #ifndef TTI_CORE_LANE_RUNNER_H
 #define TTI_CORE_LANE_RUNNER_H
 
-#include "core/async/work_state.h"
+#include "core/async/work/state.h"
 
 extern const struct tti_work_runner tti_lane_runner;
 

@@ -30,7 +30,7 @@ struct tti_handle_table {
     struct tti_handle_slot slots[TTI_HANDLES];
 };
 
-/* The kinds; work handles have a table of their own, see work_pool.c. */
+/* The kinds; work handles have a table of their own, see async/work/pool.c. */
 enum {
     TTI_KIND_GROUP = 5,
     TTI_KIND_WORK = 6,

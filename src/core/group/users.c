@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "core/async/work_pool.h"
+#include "core/async/work/pool.h"
 #include "core/group/group_table.h"
 
 struct tti_group_users tti_group_users(const struct tti_group *group)

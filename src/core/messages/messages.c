@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "core/messages/batch.h"

@@ -8,7 +8,7 @@
 #ifndef TTI_CORE_MESSAGES_H
 #define TTI_CORE_MESSAGES_H
 
-#include "core/async/work_state.h"
+#include "core/async/work/state.h"
 #include "core/messages/messages_state.h"
 
 void tti_messages_init(struct tti_messages *m, struct tti_group *group);

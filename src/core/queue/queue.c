@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "core/async/work.h"
-#include "core/async/work_pool.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/pool.h"
+#include "core/async/work/stage.h"
+#include "core/async/work/work.h"
 #include "core/group/handles.h"
 #include "core/queue/queue_state.h"
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
 
 struct tti_queue_member {
     struct tti_watch watch;

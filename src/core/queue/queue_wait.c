@@ -17,8 +17,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/work.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
+#include "core/async/work/work.h"
 #include "core/queue/queue.h"
 #include "core/queue/queue_state.h"
 

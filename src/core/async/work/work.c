@@ -3,14 +3,14 @@
  * A work as the rest of the core uses it: wait, poll, push, cancel. The runner of the work (lane_runner.c, messages.c)
  * does these for works that are under way; a work without a runner is the application's to complete.
  */
-#include "core/async/work.h"
+#include "core/async/work/work.h"
 
 #include <stddef.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/token.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
 #include "core/group/group_table.h"
 
 struct tti_group *tti_work_group(const struct tti_work *w)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a work: works come from a pool that never shrinks, so a stale handle can be compared but leads
  * nowhere. */
-#ifndef TTI_CORE_WORK_POOL_H
-#define TTI_CORE_WORK_POOL_H
+#ifndef TTI_CORE_ASYNC_WORK_POOL_H
+#define TTI_CORE_ASYNC_WORK_POOL_H
 
 #include <stdbool.h>
 #include <tutti/work.h>

@@ -4,7 +4,7 @@
  * concludes and publishes it, or gives it back. The end is published once: status and error are written, then the
  * state, then sleepers, the eventfd and the watches are notified.
  */
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "core/async/events.h"
 #include "core/async/token.h"
-#include "core/async/work_pool.h"
+#include "core/async/work/pool.h"
 #include "core/call/task.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"

@@ -11,8 +11,8 @@
  *     FINISHED  status and error are there; its callback is being called
  *     ENDED     published
  */
-#ifndef TTI_CORE_WORK_STATE_H
-#define TTI_CORE_WORK_STATE_H
+#ifndef TTI_CORE_ASYNC_WORK_STATE_H
+#define TTI_CORE_ASYNC_WORK_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stages of a work: claiming it, giving it back, ending it; and the watches of its end. See work_state.h. */
-#ifndef TTI_CORE_WORK_STAGE_H
-#define TTI_CORE_WORK_STAGE_H
+#ifndef TTI_CORE_ASYNC_WORK_STAGE_H
+#define TTI_CORE_ASYNC_WORK_STAGE_H
 
-#include "core/async/work_state.h"
+#include "core/async/work/state.h"
 
 /* Changes the stage and keeps the flags; false if the stage is not `from`, or if a flag of `unless` is set. */
 bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless);

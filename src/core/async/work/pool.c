@@ -5,14 +5,14 @@
  * lock-free stack (Treiber 1986). Its head carries a count of changes against the ABA problem, as in the IBM System/370
  * manual.
  */
-#include "core/async/work_pool.h"
+#include "core/async/work/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/process/fork.h"
-#include "core/async/work_state.h"
+#include "core/async/work/state.h"
 #include "core/group/handles.h"
 
 #define BLOCK  32u

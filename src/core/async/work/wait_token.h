@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for the end of a work or the firing of a token. */
-#ifndef TTI_CORE_WORK_WAIT_TOKEN_H
-#define TTI_CORE_WORK_WAIT_TOKEN_H
+#ifndef TTI_CORE_ASYNC_WORK_WAIT_TOKEN_H
+#define TTI_CORE_ASYNC_WORK_WAIT_TOKEN_H
 
 #include <tutti/work.h>
 

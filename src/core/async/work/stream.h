@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams of a device that wait for works. */
-#ifndef TTI_CORE_WORK_STREAM_H
-#define TTI_CORE_WORK_STREAM_H
+#ifndef TTI_CORE_ASYNC_WORK_STREAM_H
+#define TTI_CORE_ASYNC_WORK_STREAM_H
 
 #include <tutti/work.h>
 

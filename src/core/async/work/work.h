@@ -4,8 +4,8 @@
  * (until tutti_work_release), the operation (until its end), and threads that are inside a call on it. See work_pool.h
  * for its life, work_stage.h for its end.
  */
-#ifndef TTI_CORE_WORK_H
-#define TTI_CORE_WORK_H
+#ifndef TTI_CORE_ASYNC_WORK_WORK_H
+#define TTI_CORE_ASYNC_WORK_WORK_H
 
 #include <stdbool.h>
 #include <tutti/work.h>

@@ -5,7 +5,7 @@
  * reads a higher value than its own, and goes on. Words belong to the process and are never freed, so a work may end
  * after its group or its device is gone.
  */
-#include "core/async/work_stream.h"
+#include "core/async/work/stream.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/timer.h"
-#include "core/async/work.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
+#include "core/async/work/work.h"
 #include "core/group/group_table.h"
 
 #define WORDS 1024 /* of a block */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for a work or a token: both raise an event counter, on which the waiter sleeps. */
-#include "core/async/work_wait_token.h"
+#include "core/async/work/wait_token.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/token.h"
-#include "core/async/work.h"
-#include "core/async/work_stage.h"
+#include "core/async/work/stage.h"
+#include "core/async/work/work.h"
 
 struct waiter {
     struct tti_watch watch;
