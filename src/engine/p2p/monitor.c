@@ -8,8 +8,8 @@
 
 #include "engine/p2p/large/zero_copy.h"
 #include "engine/p2p/requests.h"
-#include "engine/p2p/rings.h"
-#include "engine/p2p/send.h"
+#include "engine/p2p/rings/rings.h"
+#include "engine/p2p/rings/send.h"
 
 void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine *e, struct tti_posting *p)
 {

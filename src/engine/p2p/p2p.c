@@ -15,9 +15,9 @@
 #include "engine/p2p/match.h"
 #include "engine/p2p/messages.h"
 #include "engine/p2p/progress.h"
-#include "engine/p2p/recv.h"
 #include "engine/p2p/requests.h"
-#include "engine/p2p/send.h"
+#include "engine/p2p/rings/recv.h"
+#include "engine/p2p/rings/send.h"
 #include "engine/p2p/wait.h"
 #include "engine/wait/publish.h"
 

@@ -8,8 +8,8 @@
 
 #include "engine/failure/fault.h"
 #include "engine/failure/peers.h"
-#include "engine/p2p/recv.h"
-#include "engine/p2p/send.h"
+#include "engine/p2p/rings/recv.h"
+#include "engine/p2p/rings/send.h"
 #include "engine/wait/publish.h"
 
 #define ROUNDS         16 /* most rounds under one hold of the lock, and about so many bytes: */

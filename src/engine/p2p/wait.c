@@ -13,7 +13,7 @@
 #include "engine/failure/peers.h"
 #include "engine/p2p/match.h"
 #include "engine/p2p/progress.h"
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
 #define ROUNDS_PER_CHECK 16 /* of rounds with progress, one reads the clock */

@@ -7,7 +7,7 @@
 
 #include "engine/p2p/large/single_copy.h"
 #include "engine/p2p/large/zero_copy.h"
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
 void tti_p2p_grant(struct tti_engine *e, int peer)

@@ -15,7 +15,7 @@
 #include "engine/failure/fault.h"
 #include "engine/memory/heap.h"
 #include "engine/memory/intent.h"
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
 static _Atomic uint64_t *intent_of(const struct tti_engine *e, int rank)

@@ -3,7 +3,7 @@
 #ifndef TTI_ENGINE_P2P_ZERO_COPY_H
 #define TTI_ENGINE_P2P_ZERO_COPY_H
 
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 
 /* The name of this rank's memory, if peers can reach it and that pays; else 0. */
 uint64_t tti_p2p_name(const struct tti_engine *e, const void *memory, uint64_t bytes);

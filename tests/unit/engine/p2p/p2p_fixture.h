@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "unit/engine/p2p_support.h"
+#include "unit/engine/p2p/p2p_support.h"
 
 #define REGION  1u
 #define MOST    ((size_t)1 << 22) /* elements: 16 MiB, more than a few rounds copy */

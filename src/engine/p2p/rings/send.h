@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Writing to the rings for a peer. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_SEND_H
-#define TTI_ENGINE_P2P_SEND_H
+#ifndef TTI_ENGINE_P2P_RINGS_SEND_H
+#define TTI_ENGINE_P2P_RINGS_SEND_H
 
 #include "engine/p2p/types.h"
 

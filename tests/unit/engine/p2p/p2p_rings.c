@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "unit/engine/p2p_support.h"
+#include "unit/engine/p2p/p2p_support.h"
 
 #define HANG_NS INT64_C(30000000000)
 #define MOST    100000 /* elements */

@@ -6,7 +6,7 @@
  */
 #include <sched.h>
 
-#include "unit/engine/p2p_fixture.h"
+#include "unit/engine/p2p/p2p_fixture.h"
 
 static const int64_t counts[] = {
     TTI_EAGER / 4 - 1, TTI_EAGER / 4, TTI_EAGER / 4 + 1, 16383, 16384, 16385, 32768, 65535, 300001, (int)MOST};

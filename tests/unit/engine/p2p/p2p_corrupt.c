@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "unit/engine/engine_support.h"
 
 #define PIECE 16384

@@ -6,7 +6,7 @@
  */
 #include <unistd.h>
 
-#include "unit/engine/p2p_fixture.h"
+#include "unit/engine/p2p/p2p_fixture.h"
 
 #define FROM    262144 /* bytes */
 #define MESSAGE 300001 /* elements: two chunks */

@@ -7,7 +7,7 @@
  * of the bytes. The sender reads that word only when the number that it knows does not suffice. A chunk with the gap
  * before it occupies at most half of a ring. So a peer that has read everything has published room for the next chunk.
  */
-#include "engine/p2p/send.h"
+#include "engine/p2p/rings/send.h"
 
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 #include "engine/p2p/large/single_copy.h"
 #include "engine/p2p/large/zero_copy.h"
 #include "engine/p2p/requests.h"
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
 #define SMALL_PART 16u   /* a chunk of at most this part of the small ring uses that ring */

@@ -7,8 +7,8 @@
  * much it has read. Cost: one hop for a small message; for a large one 4n bytes, copied in and out, and a hop for each
  * chunk.
  */
-#ifndef TTI_ENGINE_P2P_RINGS_H
-#define TTI_ENGINE_P2P_RINGS_H
+#ifndef TTI_ENGINE_P2P_RINGS_RINGS_H
+#define TTI_ENGINE_P2P_RINGS_RINGS_H
 
 #include "engine/p2p/types.h"
 

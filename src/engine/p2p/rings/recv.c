@@ -6,7 +6,7 @@
  *
  * Each record is read once and checked before it is used: a corrupt peer may write anything into its segment.
  */
-#include "engine/p2p/recv.h"
+#include "engine/p2p/rings/recv.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 #include "engine/p2p/large/zero_copy.h"
 #include "engine/p2p/match.h"
 #include "engine/p2p/requests.h"
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
 #define REPORTS_PER_RING 4u /* see send.c */

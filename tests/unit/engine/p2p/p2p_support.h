@@ -4,7 +4,7 @@
 #define TESTS_UNIT_P2P_SUPPORT_H
 
 #include "engine/memory/single_copy.h"
-#include "engine/p2p/rings.h"
+#include "engine/p2p/rings/rings.h"
 #include "unit/engine/engine_support.h"
 
 static inline tutti_op send_op(const int32_t *data, const int64_t *count, int peer, int tag)

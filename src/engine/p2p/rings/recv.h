@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading the rings of a peer. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_RECV_H
-#define TTI_ENGINE_P2P_RECV_H
+#ifndef TTI_ENGINE_P2P_RINGS_RECV_H
+#define TTI_ENGINE_P2P_RINGS_RECV_H
 
 #include "engine/p2p/types.h"
 
