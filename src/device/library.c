@@ -3,6 +3,7 @@
 #include "device/library.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -53,21 +54,12 @@ tutti_status tti_vendor_error(tutti_error *error, const struct tti_vendor_failur
         if (failure->name) {
             snprintf(named, sizeof(named), "%s, ", failure->name);
         }
-        tti_error_set(error, failure->status, "%s%s%s failed: %s (%s%d)", what, failure->where[0] ? " on " : "",
-                      failure->where, failure->text ? failure->text : "the library gives no reason", named,
-                      failure->code);
+        const char *version = strstr(failure->function, "_v"); /* of the symbol: no part of the documented name */
+        const size_t length = version ? (size_t)(version - failure->function) : strlen(failure->function);
+        tti_error_set(error, failure->status, "%.*s%s%s%s failed: %s (%s%d)", (int)length, failure->function, what,
+                      failure->where[0] ? " on " : "", failure->where,
+                      failure->text ? failure->text : "the library gives no reason", named, failure->code);
         error->vendor_code = failure->code;
     }
     return failure->status;
-}
-
-tutti_status tti_copy_each_row(const struct tti_device *device, const struct tti_device_rows *rows, void *stream,
-                               tutti_error *error)
-{
-    tutti_status status = TUTTI_OK;
-    for (size_t i = 0; status == TUTTI_OK && i < rows->rows; i++) {
-        status = device->copy((char *)rows->dst + i * rows->dst_pitch, (const char *)rows->src + i * rows->src_pitch,
-                              rows->width, stream, error);
-    }
-    return status;
 }

@@ -33,18 +33,15 @@ int32_t tti_driver_available(const struct tti_driver *driver, char *why, size_t 
 struct tti_vendor_failure {
     tutti_status status;
     int code;
-    const char *name;  /* "CUDA_ERROR_OUT_OF_MEMORY"; NULL: the library does not know the code */
-    const char *text;  /* "out of memory"; may be NULL */
-    const char *where; /* "cuda:1"; "" = no device */
+    const char *function; /* its symbol: "cuMemAlloc_v2" */
+    const char *name;     /* "CUDA_ERROR_OUT_OF_MEMORY"; NULL: the library does not know the code */
+    const char *text;     /* "out of memory"; may be NULL */
+    const char *where;    /* "cuda:1"; "" = no device */
 };
 
 /* "cuMemAlloc of 64 bytes on cuda:1 failed: out of memory (CUDA_ERROR_OUT_OF_MEMORY, 2)"; the format gives
- * the words before "on". Returns the status. */
+ * " of 64 bytes". Returns the status. */
 __attribute__((format(printf, 3, 0))) tutti_status
 tti_vendor_error(tutti_error *error, const struct tti_vendor_failure *failure, const char *format, va_list arguments);
-
-/* copy_rows by one copy a row, for pitches that the vendor's function does not accept. */
-tutti_status tti_copy_each_row(const struct tti_device *device, const struct tti_device_rows *rows, void *stream,
-                               tutti_error *error);
 
 #endif

@@ -14,18 +14,18 @@
                        __builtin_classify_type(*(ours *)0) == __builtin_classify_type(*(theirs *)0),                   \
                    #ours " is not of the kind of " #theirs)
 
-SAME_KIND(tti_cu_result, CUresult);
-SAME_KIND(tti_cu_device, CUdevice);
-SAME_KIND(tti_cu_pointer, CUdeviceptr);
+SAME_KIND(tti_gpu_result, CUresult);
+SAME_KIND(tti_gpu_device, CUdevice);
+SAME_KIND(tti_gpu_pointer, CUdeviceptr);
 SAME_KIND(tti_cu_context, CUcontext);
-SAME_KIND(tti_cu_stream, CUstream);
-SAME_KIND(tti_cu_event, CUevent);
-SAME_KIND(tti_cu_attribute, CUpointer_attribute);
+SAME_KIND(tti_gpu_stream, CUstream);
+SAME_KIND(tti_gpu_event, CUevent);
+SAME_KIND(tti_gpu_attribute, CUpointer_attribute);
 SAME_KIND(tti_cu_memory, CUmemorytype);
-SAME_KIND(tti_cu_uuid, CUuuid);
-SAME_KIND(tti_cu_ipc_handle, CUipcMemHandle);
+SAME_KIND(tti_gpu_uuid, CUuuid);
+SAME_KIND(tti_gpu_ipc_handle, CUipcMemHandle);
 SAME_KIND(tti_cu_copy_2d, CUDA_MEMCPY2D);
-_Static_assert(__builtin_types_compatible_p(tti_cu_pointer, CUdeviceptr), "passed as the same integer");
+_Static_assert(__builtin_types_compatible_p(tti_gpu_pointer, CUdeviceptr), "passed as the same integer");
 _Static_assert(__builtin_types_compatible_p(uint32_t, cuuint32_t), "passed as the same integer");
 
 #define SAME_MEMBER(ours, theirs)                                                                                      \
@@ -52,37 +52,37 @@ SAME_MEMBER(height, Height);
 
 #define SAME_NUMBER(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 
-SAME_NUMBER(TTI_CU_SUCCESS, CUDA_SUCCESS);
-SAME_NUMBER(TTI_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
-SAME_NUMBER(TTI_CU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
-SAME_NUMBER(TTI_CU_NOT_READY, CUDA_ERROR_NOT_READY);
+SAME_NUMBER(TTI_GPU_SUCCESS, CUDA_SUCCESS);
+SAME_NUMBER(TTI_GPU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
+SAME_NUMBER(TTI_GPU_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME_NUMBER(TTI_GPU_NOT_READY, CUDA_ERROR_NOT_READY);
 SAME_NUMBER(TTI_CU_NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED);
 SAME_NUMBER(TTI_CU_MEMORY_HOST, CU_MEMORYTYPE_HOST);
 SAME_NUMBER(TTI_CU_MEMORY_DEVICE, CU_MEMORYTYPE_DEVICE);
 SAME_NUMBER(TTI_CU_MEMORY_UNIFIED, CU_MEMORYTYPE_UNIFIED);
-SAME_NUMBER(TTI_CU_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
-SAME_NUMBER(TTI_CU_POINTER_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED);
-SAME_NUMBER(TTI_CU_POINTER_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
-SAME_NUMBER(TTI_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
-SAME_NUMBER(TTI_CU_HOST_DEVICEMAP, CU_MEMHOSTALLOC_DEVICEMAP);
-SAME_NUMBER(TTI_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
-SAME_NUMBER(TTI_CU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
+SAME_NUMBER(TTI_GPU_POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+SAME_NUMBER(TTI_GPU_POINTER_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED);
+SAME_NUMBER(TTI_GPU_POINTER_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+SAME_NUMBER(TTI_GPU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE);
+SAME_NUMBER(TTI_GPU_HOST_MAPPED, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME_NUMBER(TTI_GPU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME_NUMBER(TTI_GPU_EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING);
 SAME_NUMBER(TTI_CU_WAIT_VALUE_GEQ, CU_STREAM_WAIT_VALUE_GEQ);
 SAME_NUMBER(TTI_CU_IPC_LAZY_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 
 /* From here on our names mean the vendor's types, also in the list of functions, which is expanded below. */
-#define tti_cu_result     CUresult
-#define tti_cu_device     CUdevice
-#define tti_cu_pointer    CUdeviceptr
-#define tti_cu_context    CUcontext
-#define tti_cu_stream     CUstream
-#define tti_cu_event      CUevent
-#define tti_cu_attribute  CUpointer_attribute
-#define tti_cu_uuid       CUuuid
-#define tti_cu_ipc_handle CUipcMemHandle
-#define tti_cu_copy_2d    CUDA_MEMCPY2D
+#define tti_gpu_result     CUresult
+#define tti_gpu_device     CUdevice
+#define tti_gpu_pointer    CUdeviceptr
+#define tti_cu_context     CUcontext
+#define tti_gpu_stream     CUstream
+#define tti_gpu_event      CUevent
+#define tti_gpu_attribute  CUpointer_attribute
+#define tti_gpu_uuid       CUuuid
+#define tti_gpu_ipc_handle CUipcMemHandle
+#define tti_cu_copy_2d     CUDA_MEMCPY2D
 
-#define SAME_FUNCTION(name, symbol, older, needed, arguments)                                                          \
-    _Static_assert(__builtin_types_compatible_p(tti_cu_result(*) arguments, __typeof__(&symbol)),                      \
+#define SAME_FUNCTION(name, symbol, older, needed, result, arguments)                                                  \
+    _Static_assert(__builtin_types_compatible_p(result(*) arguments, __typeof__(&symbol)),                             \
                    #symbol " has other arguments in cuda.h");
-TTI_CUDA_FUNCTIONS(SAME_FUNCTION)
+TTI_GPU_FUNCTIONS(SAME_FUNCTION)

@@ -55,20 +55,20 @@ compare()
 # An argument too many, one too few, a narrower one, two exchanged, an integer for a pointer; a wrong number; a
 # structure in another order, and one that is too short.
 compare cuda cuda.h \
-    's/(tti_cu_stream stream, tti_cu_event event, unsigned int flags)/(tti_cu_stream stream, tti_cu_event event)/' \
+    's/(tti_gpu_stream stream, tti_gpu_event event, unsigned int flags)/(tti_gpu_stream stream, tti_gpu_event event)/' \
     's/(unsigned int flags))/(unsigned int flags, int more))/' \
-    's/(tti_cu_pointer \* pointer, size_t bytes)/(tti_cu_pointer * pointer, unsigned int bytes)/' \
-    's/(tti_cu_event event, tti_cu_stream stream)/(tti_cu_stream stream, tti_cu_event event)/' \
-    's/(void \*pointer))/(tti_cu_pointer pointer))/' \
-    's/TTI_CU_NOT_READY = 600/TTI_CU_NOT_READY = 601/' \
+    's/(tti_gpu_pointer \* pointer, size_t bytes)/(tti_gpu_pointer * pointer, unsigned int bytes)/' \
+    's/(tti_gpu_event event, tti_gpu_stream stream)/(tti_gpu_stream stream, tti_gpu_event event)/' \
+    's/(void \*pointer))/(tti_gpu_pointer pointer))/' \
+    's/TTI_GPU_NOT_READY = 600/TTI_GPU_NOT_READY = 601/' \
     's/size_t src_x;/size_t src_y;/; t; s/size_t src_y;/size_t src_x;/' \
     's/char reserved\[64\]/char reserved[32]/'
 compare hip hip/hip_runtime_api.h \
     's/(void \*\*pointer, size_t bytes, unsigned int flags)/(void **pointer, size_t bytes)/' \
-    's/X(Free, tti_hip_result, (void \*pointer))/X(Free, tti_hip_result, (void *pointer, int more))/' \
-    's/(tti_hip_event event, tti_hip_stream stream)/(tti_hip_stream stream, tti_hip_event event)/' \
+    's/hipFree, NULL, 1, tti_gpu_result, (void \*pointer))/hipFree, NULL, 1, tti_gpu_result, (void *pointer, int more))/' \
+    's/(tti_gpu_event event, tti_gpu_stream stream)/(tti_gpu_stream stream, tti_gpu_event event)/' \
     's/size_t width, size_t height/unsigned int width, size_t height/' \
-    's/TTI_HIP_NOT_READY = 600/TTI_HIP_NOT_READY = 601/' \
+    's/TTI_GPU_NOT_READY = 600/TTI_GPU_NOT_READY = 601/' \
     's/char reserved\[64\]/char reserved[32]/'
 
 if [ $compared -eq 0 ]; then

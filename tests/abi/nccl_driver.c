@@ -3,18 +3,18 @@
 #include "device/cuda_api.h"
 
 #define cuDeviceGetCount unused_count
-#define DO_NOTHING(name, symbol, older, needed, arguments)                                                             \
+#define DO_NOTHING(name, symbol, older, needed, result, arguments)                                                     \
     int symbol arguments;                                                                                              \
     int symbol arguments                                                                                               \
     {                                                                                                                  \
-        return TTI_CU_SUCCESS;                                                                                         \
+        return TTI_GPU_SUCCESS;                                                                                        \
     }
-TTI_CUDA_FUNCTIONS(DO_NOTHING)
+TTI_GPU_FUNCTIONS(DO_NOTHING)
 #undef cuDeviceGetCount
 
 int cuDeviceGetCount(int *count);
 int cuDeviceGetCount(int *count)
 {
     *count = 1;
-    return TTI_CU_SUCCESS;
+    return TTI_GPU_SUCCESS;
 }
