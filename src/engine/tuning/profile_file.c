@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "kernels/kernels.h"
 
 #define FORMAT     "1"
@@ -227,11 +228,7 @@ static void name_of(const struct tti_machine *machine, char name[64])
 {
     char head[TEXT_MOST];
     format_head(machine, head, sizeof(head));
-    uint64_t digest = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const char *c = head; *c; c++) {
-        digest = (digest ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
-    }
-    snprintf(name, 64, "machine-%016llx", (unsigned long long)digest);
+    snprintf(name, 64, "machine-%016llx", (unsigned long long)tti_hash_text(TTI_HASH_EMPTY, head));
 }
 
 /* ---- reading and writing ------------------------------------------------------------------------------------- */
