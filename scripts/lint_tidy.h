@@ -11,6 +11,7 @@
 
 #define tti_error_set(error, status, ...)    ((void)tti_error_set(error, status, __VA_ARGS__), (tutti_status)(status))
 #define tti_error_system(error, errnum, ...) ((void)tti_error_system(error, errnum, __VA_ARGS__), TUTTI_SYSTEM)
+#define tti_error_revoked(error, cause)      ((void)tti_error_revoked(error, cause), TUTTI_REVOKED)
 #define tti_error_clear(error)               ((void)tti_error_clear(error), TUTTI_OK)
 
 #endif

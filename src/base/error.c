@@ -87,6 +87,18 @@ tutti_status tti_error_set(tutti_error *error, tutti_status status, const char *
     return status;
 }
 
+tutti_status tti_error_revoked(tutti_error *error, const tutti_error *cause)
+{
+    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.360s; make a new group of the remaining ranks",
+                  cause->message);
+    if (error) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        error->suspect = cause->suspect;
+        error->vendor_code = cause->status;
+    }
+    return TUTTI_REVOKED;
+}
+
 tutti_status tti_error_system(tutti_error *error, int errnum, const char *format, ...)
 {
     tutti_status status = TUTTI_SYSTEM;

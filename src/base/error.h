@@ -17,6 +17,10 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_set(tutti_error *er
 __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error *error, int errnum, const char *format,
                                                                     ...);
 
+/* The error of a call in a group that has failed before: REVOKED, with the cause's sentence and suspect, and its status
+ * as the vendor code. Returns REVOKED. error may be NULL. */
+tutti_status tti_error_revoked(tutti_error *error, const tutti_error *cause);
+
 /* Whether it is a resource error: what was lacking (memory, descriptors, threads) may be available later. */
 bool tti_is_resource_error(tutti_status status);
 

@@ -58,12 +58,5 @@ tutti_status tti_fault_group_check(struct tti_fault_group *s, tutti_error *error
     }
     tutti_error cause;
     tti_fault_group_failure(s, &cause);
-    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %s; make a new group of the remaining ranks",
-                  cause.message);
-    if (error) {
-        error->scope = TUTTI_SCOPE_GROUP;
-        error->suspect = cause.suspect;
-        error->vendor_code = cause.status;
-    }
-    return TUTTI_REVOKED;
+    return tti_error_revoked(error, &cause);
 }

@@ -219,17 +219,7 @@ tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32
 
 tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
 {
-    if (!has_failed(s)) {
-        return TUTTI_OK;
-    }
-    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.330s; make a new group of the ranks that are left",
-                  s->cause.message);
-    if (error) {
-        error->scope = TUTTI_SCOPE_GROUP;
-        error->suspect = s->cause.suspect;
-        error->vendor_code = s->cause.status;
-    }
-    return TUTTI_REVOKED;
+    return has_failed(s) ? tti_error_revoked(error, &s->cause) : TUTTI_OK;
 }
 
 /* Aborts an engine. It may know which rank has not come to the call: that becomes the suspect. */

@@ -34,12 +34,9 @@ tutti_status tti_nccl_check(struct tti_nccl_group *g, tutti_error *error)
     if (!tti_nccl_has_failed(g)) {
         return TUTTI_OK;
     }
-    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s; make a new group of the remaining ranks",
-                  g->cause.message);
+    tti_error_revoked(error, &g->cause);
     if (error) {
-        error->suspect = g->cause.suspect;
-        error->vendor_code = g->cause.vendor_code;
-        error->scope = TUTTI_SCOPE_GROUP;
+        error->vendor_code = g->cause.vendor_code; /* the library's */
     }
     return TUTTI_REVOKED;
 }

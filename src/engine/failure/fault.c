@@ -86,12 +86,7 @@ static tutti_status revoked(struct tti_engine *e, const struct tti_lane *lane, b
     if (e->death && is_unreported_death(e, interrupted)) { /* set before `failed` */
         return report_death(e, lane, &cause, error);
     }
-    tti_error_set(error, TUTTI_REVOKED, "the group failed earlier: %.340s; make a new group of the ranks that are left",
-                  cause.message);
-    error->scope = TUTTI_SCOPE_GROUP;
-    error->suspect = cause.suspect;
-    error->vendor_code = cause.status;
-    return TUTTI_REVOKED;
+    return tti_error_revoked(error, &cause);
 }
 
 /* Whether a record is about the lane's call: about that call, or (call 0) about any call that waits on the lane. */

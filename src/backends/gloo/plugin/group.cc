@@ -275,16 +275,7 @@ std::vector<int> Group::suspects(const std::vector<int> &missing)
 
 tutti_status Group::check(tutti_error *error)
 {
-    if (!has_failed()) {
-        return TUTTI_OK;
-    }
-    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s; make a new group of the remaining ranks",
-                  cause_.message);
-    if (error) {
-        error->suspect = cause_.suspect;
-        error->scope = TUTTI_SCOPE_GROUP;
-    }
-    return TUTTI_REVOKED;
+    return has_failed() ? tti_error_revoked(error, &cause_) : TUTTI_OK;
 }
 
 tutti_status Group::failure(tutti_error *error)

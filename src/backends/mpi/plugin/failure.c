@@ -154,13 +154,7 @@ tutti_status tti_mpi_check(struct tti_mpi_group *g, bool poll, tutti_error *erro
     if (poll && g->size > 1 && !tti_mpi_has_failed(g)) {
         poll_for_failures(g);
     }
-    if (!tti_mpi_has_failed(g)) {
-        return TUTTI_OK;
-    }
-    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s", g->cause.message);
-    error->suspect = g->cause.suspect;
-    error->scope = TUTTI_SCOPE_GROUP;
-    return TUTTI_REVOKED;
+    return tti_mpi_has_failed(g) ? tti_error_revoked(error, &g->cause) : TUTTI_OK;
 }
 
 tutti_status tti_mpi_finalizing_error(const struct tti_mpi_group *g, tutti_error *error)
