@@ -105,13 +105,10 @@ static tutti_status compare(const tutti_open_info *info, const tutti_backend *in
 tutti_status tti_inner_agree(const tutti_open_info *info, const tutti_backend *inner, tutti_status mine,
                              tutti_error *error)
 {
-    const tutti_rendezvous *rv = info->rendezvous;
     struct record own;
-    char key[32];
     fill_record(inner, mine, error, &own);
-    snprintf(key, sizeof(key), "fault/%d", info->rank);
     tutti_error second;
-    tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
+    tutti_status status = tti_record_publish(info, "fault", &own, sizeof(own), &second);
     if (mine != TUTTI_OK) {
         return mine;
     }
@@ -122,8 +119,7 @@ tutti_status tti_inner_agree(const tutti_open_info *info, const tutti_backend *i
     int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
         struct record record;
-        snprintf(key, sizeof(key), "fault/%d", r);
-        status = tti_record_get(info, r, key, &record, sizeof(record), deadline, error);
+        status = tti_record_of(info, r, "fault", &record, sizeof(record), deadline, error);
         if (status == TUTTI_OK) {
             status = compare(info, inner, &own, &record, r, error);
         }

@@ -24,15 +24,12 @@ struct record {
 /* Publishes this rank's result of a phase, with its *error, and reads those of all other ranks. */
 static tutti_status agree(const tutti_open_info *info, const char *phase, tutti_status mine, tutti_error *error)
 {
-    const tutti_rendezvous *rv = info->rendezvous;
     struct record own = {.status = mine};
-    char key[40];
     tutti_error second;
     if (mine != TUTTI_OK) {
         snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, error->message);
     }
-    snprintf(key, sizeof(key), "%s/%d", phase, info->rank);
-    tutti_status status = rv->set(rv->self, key, &own, sizeof(own), &second);
+    tutti_status status = tti_record_publish(info, phase, &own, sizeof(own), &second);
     if (mine != TUTTI_OK) {
         return mine;
     }
@@ -42,8 +39,7 @@ static tutti_status agree(const tutti_open_info *info, const char *phase, tutti_
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
         struct record record;
-        snprintf(key, sizeof(key), "%s/%d", phase, r);
-        status = tti_record_get(info, r, key, &record, sizeof(record), deadline, error);
+        status = tti_record_of(info, r, phase, &record, sizeof(record), deadline, error);
         record.message[sizeof(record.message) - 1] = '\0';
         if (status == TUTTI_OK && record.status != TUTTI_OK) {
             status =

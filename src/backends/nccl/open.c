@@ -138,17 +138,12 @@ static tutti_status probe_rank(struct tti_nccl_group *g, const char *backend, co
 static tutti_status exchange_records(const tutti_open_info *info, struct rank_record *all, int64_t deadline_ns,
                                      tutti_error *error)
 {
-    const tutti_rendezvous *rv = info->rendezvous;
-    char key[32];
-    snprintf(key, sizeof(key), "nccl/rank/%d", info->rank);
-    tutti_status status = rv->set(rv->self, key, &all[info->rank], sizeof(*all), error);
+    tutti_status status = tti_records_exchange(info, "nccl/rank", all, sizeof(*all), deadline_ns, error);
     for (int32_t r = 0; r < info->world_size && status == TUTTI_OK; r++) {
-        snprintf(key, sizeof(key), "nccl/rank/%d", r);
-        status = tti_record_get(info, r, key, &all[r], sizeof(all[r]), deadline_ns, error);
         all[r].text[sizeof(all[r].text) - 1] = '\0';
         all[r].host[sizeof(all[r].host) - 1] = '\0';
         all[r].backend[sizeof(all[r].backend) - 1] = '\0';
-        if (status == TUTTI_OK && all[r].magic != MAGIC) {
+        if (all[r].magic != MAGIC) {
             status =
                 tti_error_set(error, TUTTI_PROTOCOL,
                               "rank %d published no device for NCCL: run the same version of Tutti on all ranks", r);

@@ -56,9 +56,7 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
                                      tutti_error *error)
 {
     static _Atomic int32_t serial; /* relaxed: the values only have to differ */
-    const tutti_rendezvous *rv = info->rendezvous;
     struct rank_info *own = &all[info->rank];
-    char key[32];
     int code;
     if (!tti_mpi_begin_creation()) {
         return is_ending(info, error);
@@ -80,14 +78,8 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
         (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
     snprintf(own->version, sizeof(own->version), "%s", tti_mpi_library.version);
-    snprintf(key, sizeof(key), "rank_info/%d", info->rank);
-    tutti_status status = rv->set(rv->self, key, own, sizeof(*own), error);
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), info->timeout_ms);
-    for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
-        snprintf(key, sizeof(key), "rank_info/%d", r);
-        status = tti_record_get(info, r, key, &all[r], sizeof(all[r]), deadline, error);
-    }
-    return status;
+    return tti_records_exchange(info, "rank_info", all, sizeof(*all), tti_deadline_ns(tti_now_ns(), info->timeout_ms),
+                                error);
 }
 
 static tutti_status compare_members(const tutti_open_info *info, const struct rank_info *all, tutti_error *error)
