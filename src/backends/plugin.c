@@ -7,7 +7,6 @@
 #include "backends/plugin.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +75,7 @@ bool tti_plugin_find(const char *name, char *path, size_t capacity, char *search
     return false;
 }
 
-const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacity)
+static const tutti_backend *open_file(const char *path, char *why, size_t capacity)
 {
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!file) {
@@ -107,17 +106,37 @@ static void protect(void)
     tti_fork_protect(&lock);
 }
 
-const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_load load, char *why, size_t capacity)
+/* Replaces the stubs by the functions of the plug-in. `available` and `open` stay those of the front: other threads may
+ * be about to call them. All other functions are called only after one of these two has returned. */
+static void install_ops(tutti_backend_ops *front, const tutti_backend_ops *plugin)
+{
+    const size_t rest = offsetof(tutti_backend_ops, close);
+    front->init = plugin->init;
+    front->fini = plugin->fini;
+    memcpy((char *)front + rest, (const char *)plugin + rest, sizeof(*front) - rest);
+}
+
+const tutti_backend *tti_plugin_get(struct tti_plugin_front *front, char *why, size_t capacity)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char path[PATH_MAX];
     pthread_once(&once, protect);
     pthread_mutex_lock(&lock);
-    if (!*plugin) {
-        *plugin = load(why, capacity);
+    if (!front->plugin && front->find(path, why, capacity) && (front->plugin = open_file(path, why, capacity))) {
+        install_ops(front->ops, front->plugin->ops);
     }
-    const tutti_backend *found = *plugin;
+    const tutti_backend *found = front->plugin;
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+tutti_status tti_plugin_open_group(struct tti_plugin_front *front, const tutti_open_info *info, void **state,
+                                   tutti_error *error)
+{
+    char why[1024] = "";
+    const tutti_backend *found = tti_plugin_get(front, why, sizeof(why));
+    return found ? found->ops->open(info, state, error)
+                 : tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend %s: %s", front->backend, why);
 }
 
 const char *tti_plugin_stub_supports(void *state, const tutti_op *op)
@@ -137,12 +156,4 @@ tutti_status tti_plugin_stub_run(void *state, tutti_op *op, tutti_error *error)
 void tti_plugin_stub_close(void *state)
 {
     (void)state;
-}
-
-void tti_plugin_install_ops(tutti_backend_ops *front, const tutti_backend_ops *plugin)
-{
-    const size_t rest = offsetof(tutti_backend_ops, close);
-    front->init = plugin->init;
-    front->fini = plugin->fini;
-    memcpy((char *)front + rest, (const char *)plugin + rest, sizeof(*front) - rest);
 }

@@ -3,6 +3,7 @@
 #ifndef TTI_BACKENDS_PLUGIN_H
 #define TTI_BACKENDS_PLUGIN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <tutti/backend.h>
 
@@ -14,22 +15,28 @@
  */
 bool tti_plugin_find(const char *name, char *path, size_t capacity, char *searched, size_t searched_capacity);
 
-/* Opens the file for the life of the process, and checks that it was built for this ABI. NULL with the reason. */
-const tutti_backend *tti_plugin_open(const char *path, char *why, size_t capacity);
+/* A backend in front of a plug-in file. */
+struct tti_plugin_front {
+    const char *backend;    /* "gloo" */
+    tutti_backend_ops *ops; /* its table: stubs until the plug-in is open, then the functions of the plug-in */
+    /* Writes the file's path, once all that the file needs is loaded. False with the reason. */
+    bool (*find)(char path[PATH_MAX], char *why, size_t capacity);
+    const tutti_backend *plugin; /* written by tti_plugin_get */
+};
 
-/* Returns *plugin; the first call sets it with `load`. NULL with the reason. One lock serves all plug-ins, since
- * loading one changes the dynamic loader's list of libraries, and loading another reads it. */
-typedef const tutti_backend *(*tti_plugin_load)(char *why, size_t capacity);
-const tutti_backend *tti_plugin_get(const tutti_backend **plugin, tti_plugin_load load, char *why, size_t capacity);
+/* Returns front->plugin. The first call opens the file for the life of the process, checks that it was built for this
+ * ABI, and replaces the stubs. NULL with the reason. One lock serves all plug-ins, since loading one changes the dynamic
+ * loader's list of libraries, and loading another reads it. */
+const tutti_backend *tti_plugin_get(struct tti_plugin_front *front, char *why, size_t capacity);
+
+/* tutti_backend_ops.open of the front. */
+tutti_status tti_plugin_open_group(struct tti_plugin_front *front, const tutti_open_info *info, void **state,
+                                   tutti_error *error);
 
 /* The stubs in the table of a backend in front of a plug-in, until the plug-in is open. There is no group yet to call
  * them. */
 const char *tti_plugin_stub_supports(void *state, const tutti_op *op);
 tutti_status tti_plugin_stub_run(void *state, tutti_op *op, tutti_error *error);
 void tti_plugin_stub_close(void *state);
-
-/* Replaces the stubs by the functions of the plug-in. `available` and `open` stay those of the front: other threads may
- * be about to call them. All other functions are called only after one of these two has returned. */
-void tti_plugin_install_ops(tutti_backend_ops *front, const tutti_backend_ops *plugin);
 
 #endif

@@ -7,11 +7,9 @@
  */
 #include "backends/gloo/gloo.h"
 
-#include <limits.h>
 #include <stdio.h>
 
 #include "backends/plugin.h"
-#include "base/error.h"
 
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
@@ -36,41 +34,27 @@ const tutti_backend tti_backend_gloo = {
     .ops = &ops,
 };
 
-static const tutti_backend *plugin; /* written by tti_plugin_get */
-
-static const tutti_backend *load(char *why, size_t capacity)
+static bool find_file(char path[PATH_MAX], char *why, size_t capacity)
 {
     static const char name[] = "tutti-gloo.so";
-    char path[PATH_MAX];
     char searched[512];
-    if (!tti_plugin_find(name, path, sizeof(path), searched, sizeof(searched))) {
+    if (!tti_plugin_find(name, path, PATH_MAX, searched, sizeof(searched))) {
         snprintf(why, capacity, "there is no file %s in %s; it is built where Gloo is installed (Debian: libgloo-dev)",
                  name, searched);
-        return NULL;
+        return false;
     }
-    const tutti_backend *found = tti_plugin_open(path, why, capacity);
-    if (found) {
-        tti_plugin_install_ops(&ops, found->ops);
-    }
-    return found;
+    return true;
 }
 
-/* The plug-in, or NULL with the reason. */
-static const tutti_backend *get(char *why, size_t capacity)
-{
-    return tti_plugin_get(&plugin, load, why, capacity);
-}
+static struct tti_plugin_front front = {.backend = "gloo", .ops = &ops, .find = find_file};
 
 static int32_t available(char *why, size_t capacity)
 {
-    const tutti_backend *found = get(why, capacity);
+    const tutti_backend *found = tti_plugin_get(&front, why, capacity);
     return found ? found->ops->available(why, capacity) : 0;
 }
 
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
 {
-    char why[1024] = "";
-    const tutti_backend *found = get(why, sizeof(why));
-    return found ? found->ops->open(info, state, error)
-                 : tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend gloo: %s", why);
+    return tti_plugin_open_group(&front, info, state, error);
 }

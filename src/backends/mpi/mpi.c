@@ -10,7 +10,6 @@
 
 #include "backends/mpi/choose.h"
 #include "backends/plugin.h"
-#include "base/error.h"
 
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
@@ -34,43 +33,30 @@ const tutti_backend tti_backend_mpi = {
     .ops = &ops,
 };
 
-static const tutti_backend *plugin; /* written by tti_plugin_get */
 static struct tti_mpi_choice choice;
 
-static const tutti_backend *load(char *why, size_t capacity)
+static bool find_file(char path[PATH_MAX], char *why, size_t capacity)
 {
     if (!tti_mpi_choose(&choice)) {
         snprintf(why, capacity, "%s", choice.reason);
-        return NULL;
+        return false;
     }
     char name[64];
-    char path[PATH_MAX];
     char searched[512];
     snprintf(name, sizeof(name), "tutti-mpi-%s.so", choice.flavour);
-    if (!tti_plugin_find(name, path, sizeof(path), searched, sizeof(searched))) {
+    if (!tti_plugin_find(name, path, PATH_MAX, searched, sizeof(searched))) {
         snprintf(why, capacity, "%s, but there is no file %s in %s", choice.reason, name, searched);
-        return NULL;
+        return false;
     }
-    if (!tti_mpi_open_library(&choice, why, capacity)) {
-        return NULL;
-    }
-    const tutti_backend *found = tti_plugin_open(path, why, capacity);
-    if (found) {
-        tti_plugin_install_ops(&ops, found->ops);
-    }
-    return found;
+    return tti_mpi_open_library(&choice, why, capacity);
 }
 
-/* The plug-in, or NULL with the reason. */
-static const tutti_backend *get(char *why, size_t capacity)
-{
-    return tti_plugin_get(&plugin, load, why, capacity);
-}
+static struct tti_plugin_front front = {.backend = "mpi", .ops = &ops, .find = find_file};
 
 static int32_t available(char *why, size_t capacity)
 {
     char text[1024] = "";
-    const tutti_backend *found = get(text, sizeof(text));
+    const tutti_backend *found = tti_plugin_get(&front, text, sizeof(text));
     if (!found) {
         snprintf(why, capacity, "%s", text);
         return 0;
@@ -90,8 +76,5 @@ static int32_t available(char *why, size_t capacity)
 
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
 {
-    char why[1024] = "";
-    const tutti_backend *found = get(why, sizeof(why));
-    return found ? found->ops->open(info, state, error)
-                 : tti_error_set(error, TUTTI_NOT_AVAILABLE, "backend mpi: %s", why);
+    return tti_plugin_open_group(&front, info, state, error);
 }
