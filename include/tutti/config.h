@@ -78,10 +78,10 @@ enum {
 typedef struct tutti_config_key_info {
     uint32_t size;
     tutti_config_type type;
-    const char *key;         /* "shm.window"                                   */
-    const char *environment; /* "TUTTI_SHM_WINDOW"                             */
+    const char *key;         /* "engine.window"                                */
+    const char *environment; /* "TUTTI_ENGINE_WINDOW"                          */
     const char *default_value;
-    const char *choices; /* CHOICE: the values; LIST: the names, "" = any; numbers: words instead of one; else "" */
+    const char *choices; /* CHOICE: the values; LIST: the names, "" = any; numbers: names for some values; else "" */
     const char *help;
     int64_t minimum;
     int64_t maximum;

@@ -25,7 +25,7 @@ check_status 0 "info --config"
 check_line out '^  lanes = 1$' "a setting"
 check_line out '^      TUTTI_LANES: .+ \(int from 1 to 16\)$' "its variable and bounds"
 check_line out '^  engine\.stage = auto$' "a setting that the machine decides"
-check_line out '^      TUTTI_ENGINE_STAGE: .+ \(auto or bytes from 262144 to 1073741824\)$' "a word instead of a number"
+check_line out '^      TUTTI_ENGINE_STAGE: .+ \(auto or bytes from 262144 to 1073741824\)$' "a name instead of a number"
 TUTTI_ENGINE_ONE_SHOT=64K run_tutti info --config
 check_line out '^  engine\.one_shot = 65536 \(default auto\)$' "a size with a unit"
 TUTTI_LANES=3 run_tutti info --config

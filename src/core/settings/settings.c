@@ -16,193 +16,206 @@
 /* In the order of the enum; keys ascend, so that lists read well. */
 static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_BACKEND] = {0, TUTTI_CONFIG_STRING, "backend", "TUTTI_BACKEND", "auto", "",
-                         "which engine runs the group: auto, a name from `tutti info`, or one per device type "
-                         "(cpu:shm)",
+                         "run the group on this backend: auto, a name that `tutti info` lists, or one per device type "
+                         "(cpu:shm,cuda:nccl); the same on all ranks",
                          0, 0},
     [TTI_SET_CHECK_CALLS] = {0, TUTTI_CONFIG_BOOL, "check_calls", "TUTTI_CHECK_CALLS", "0", "",
-                             "compare what the ranks call before each collective, so that all hear at once if it is "
-                             "not the same, on every engine, at the price of one more round; the same on all ranks",
+                             "compare the calls of all ranks before each collective, on every backend: if they differ, "
+                             "all ranks get MISMATCH at once; costs one more exchange per call; the same on all ranks",
                              0, 1},
-    [TTI_SET_DEVICE] = {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "auto", "auto|cpu|cuda|rocm",
-                        "where the group's tensors lie; auto = on the CPU, unless the backend takes none there", 0, 0},
+    [TTI_SET_DEVICE] =
+        {0, TUTTI_CONFIG_CHOICE, "device", "TUTTI_DEVICE", "auto", "auto|cpu|cuda|rocm",
+         "use tensors on this kind of device; auto = on the CPU, or on a device if the backend takes no CPU tensors", 0,
+         0},
     [TTI_SET_DEVICE_CHUNK] = {0, TUTTI_CONFIG_BYTES, "device.chunk", "TUTTI_DEVICE_CHUNK", "1048576", "",
-                              "bytes of a device's tensor that are copied through host memory in one step, "
-                              "where the engine takes none of the device's; the same on all ranks",
+                              "copy device tensors through host memory in chunks of this many bytes, if the backend "
+                              "cannot use device memory; the same on all ranks",
                               4 * KIB, 1024 * KIB *KIB},
-    [TTI_SET_DEVICE_INDEX] = {0, TUTTI_CONFIG_INT, "device_index", "TUTTI_DEVICE_INDEX", "-1", "",
-                              "which of the devices; -1 = the rank on this host, modulo their number", -1, 4096},
-    [TTI_SET_LANES] = {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
-                       "independent ordered streams of operations", 1, TUTTI_MAX_LANES},
-    [TTI_SET_STORE] =
-        {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
-         "where the ranks meet: unix:NAME, tcp://HOST:PORT, file:PATH, memory:NAME; empty = by the launcher", 0, 0},
+    [TTI_SET_DEVICE_INDEX] =
+        {0, TUTTI_CONFIG_INT, "device_index", "TUTTI_DEVICE_INDEX", "-1", "",
+         "use the device with this index; -1 = the rank's index on this host, modulo the number of devices", -1, 4096},
+    [TTI_SET_LANES] =
+        {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
+         "give the group this many lanes, independent ordered streams of operations; the same on all ranks", 1,
+         TUTTI_MAX_LANES},
+    [TTI_SET_STORE] = {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
+                       "find the other ranks at this rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH or memory:NAME; "
+                       "empty = the rendezvous of the launcher",
+                       0, 0},
     [TTI_SET_TIMEOUT_MS] = {0, TUTTI_CONFIG_INT, "timeout_ms", "TUTTI_TIMEOUT_MS", "300000", "",
-                            "deadline of every call in milliseconds; -1 = for ever", -1, 365 * DAY_MS},
+                            "end every call with TIMEOUT after this many milliseconds, unless the call has a deadline "
+                            "of its own; -1 = never",
+                            -1, 365 * DAY_MS},
     [TTI_SET_ENGINE_CALIBRATE] =
         {0, TUTTI_CONFIG_CHOICE, "engine.calibrate", "TUTTI_ENGINE_CALIBRATE", "auto", "auto|off|again",
-         "where thresholds that are auto come from: auto = a measurement of this machine, kept "
-         "in a file; off = built-in figures; again = measure again",
+         "choose where thresholds that are auto come from: auto = a measurement of this machine, kept in a file; off = "
+         "built-in values; again = a new measurement, which replaces the file",
          0, 0},
     [TTI_SET_ENGINE_HEAP] = {0, TUTTI_CONFIG_BOOL, "engine.heap", "TUTTI_ENGINE_HEAP", "1", "",
-                             "memory of tutti_alloc and tutti_register is shared by the ranks; no = it is ordinary "
-                             "memory",
+                             "share the memory of tutti_alloc and tutti_register between the ranks; no = leave it "
+                             "private; the same on all ranks",
                              0, 1},
-    [TTI_SET_ENGINE_HEAP_CAPACITY] = {0, TUTTI_CONFIG_BYTES, "engine.heap_capacity", "TUTTI_ENGINE_HEAP_CAPACITY", "0",
-                                      "",
-                                      "most that tutti_alloc gives a rank, in bytes of address space; 0 = as much as "
-                                      "the machine has memory",
-                                      0, INT64_C(1) << 40},
+    [TTI_SET_ENGINE_HEAP_CAPACITY] =
+        {0, TUTTI_CONFIG_BYTES, "engine.heap_capacity", "TUTTI_ENGINE_HEAP_CAPACITY", "0", "",
+         "let tutti_alloc give a rank at most this many bytes of address space; 0 = as many as the machine has memory",
+         0, INT64_C(1) << 40},
     [TTI_SET_ENGINE_ONE_SHOT] = {0, TUTTI_CONFIG_BYTES, "engine.one_shot", "TUTTI_ENGINE_ONE_SHOT", "auto", "auto",
-                                 "all_reduce: up to so many bytes every rank folds everything; auto = by this machine",
+                                 "all_reduce up to this many bytes in one step, in which every rank reduces whole "
+                                 "tensors; auto = by the measurement of this machine",
                                  0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_BYTES, "engine.packets", "TUTTI_ENGINE_PACKETS", "auto", "auto",
-                                "up to so many bytes travel with the announcement of a call; auto = by this machine", 0,
-                                1892},
-    [TTI_SET_ENGINE_SINGLE_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.single_copy", "TUTTI_ENGINE_SINGLE_COPY", "1", "",
-                                    "let the kernel copy private tensors from process to process (process_vm_readv), "
-                                    "where that is allowed and faster",
-                                    0, 1},
-    [TTI_SET_ENGINE_SINGLE_COPY_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes",
-                                          "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
-                                          "... from so many bytes on, wherever the ranks are; auto = messages from "
-                                          "256K and all_to_all from 64M on, if they are far from one another",
-                                          0, 64 * KIB *KIB},
-    [TTI_SET_ENGINE_SPIN_US] = {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
-                                "microseconds of spinning before a waiting rank yields; -1 = by ranks per CPU", -1,
-                                1000000},
-    [TTI_SET_ENGINE_STAGE] =
-        {0, TUTTI_CONFIG_BYTES, "engine.stage", "TUTTI_ENGINE_STAGE", "auto", "auto",
-         "bytes of the ring through which a rank passes private tensors, for each lane; auto = by this machine",
-         256 * KIB, 1024 * KIB *KIB},
-    [TTI_SET_ENGINE_STREAM_BYTES] =
-        {0, TUTTI_CONFIG_BYTES, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "auto", "auto",
-         "results are written past the caches if those of all ranks are at least so many bytes; auto = the last-level "
-         "cache",
-         0, INT64_C(1) << 60},
-    [TTI_SET_ENGINE_WINDOW] =
-        {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",
-         "bytes of a tensor that are staged in one step, at most a sixteenth of the stage; auto = by this machine",
-         16 * KIB, 64 * KIB *KIB},
-    [TTI_SET_ENGINE_YIELD_US] = {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
-                                 "microseconds of yielding before a waiting rank sleeps; -1 = by ranks per CPU", -1,
-                                 1000000},
+                                "send up to this many bytes together with the announcement of a call; auto = by the "
+                                "measurement of this machine",
+                                0, 1892},
+    [TTI_SET_ENGINE_SINGLE_COPY] =
+        {0, TUTTI_CONFIG_BOOL, "engine.single_copy", "TUTTI_ENGINE_SINGLE_COPY", "1", "",
+         "let the kernel copy private tensors between processes (process_vm_readv), where this is allowed and faster",
+         0, 1},
+    [TTI_SET_ENGINE_SINGLE_COPY_BYTES] =
+        {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes", "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
+         "use single copy from this many bytes on, wherever the ranks run; auto = messages from 256K and all_to_all "
+         "from 64M on, between ranks that are far from each other",
+         0, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_SPIN_US] =
+        {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
+         "spin for this many microseconds before a waiting rank yields; -1 = by the number of ranks per CPU", -1,
+         1000000},
+    [TTI_SET_ENGINE_STAGE] = {0, TUTTI_CONFIG_BYTES, "engine.stage", "TUTTI_ENGINE_STAGE", "auto", "auto",
+                              "give each rank a staging ring of this many bytes per lane, for private tensors; auto = "
+                              "by the measurement of this machine",
+                              256 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_ENGINE_STREAM_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "auto",
+                                     "auto",
+                                     "write results past the caches if the results of all ranks have at least this "
+                                     "many bytes together; auto = the size of the last-level cache",
+                                     0, INT64_C(1) << 60},
+    [TTI_SET_ENGINE_WINDOW] = {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",
+                               "stage this many bytes of a tensor in one step, at most a sixteenth of engine.stage; "
+                               "auto = by the measurement of this machine; the same on all ranks",
+                               16 * KIB, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_YIELD_US] =
+        {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
+         "yield for this many microseconds before a waiting rank sleeps; -1 = by the number of ranks per CPU", -1,
+         1000000},
     [TTI_SET_ENGINE_ZERO_COPY] = {0, TUTTI_CONFIG_BOOL, "engine.zero_copy", "TUTTI_ENGINE_ZERO_COPY", "1", "",
-                                  "read and write the tensors of other ranks where they lie, if they can be reached "
-                                  "(threads)",
+                                  "read and write tensors of other ranks in place, if the ranks are threads of one "
+                                  "process; the same on all ranks",
                                   0, 1},
-    [TTI_SET_ENGINE_ZERO_COPY_BYTES] =
-        {0, TUTTI_CONFIG_BYTES, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES", "auto", "auto",
-         "from so many bytes on tensors in the heap are read and written where they lie; auto = by this machine", 0,
-         64 * KIB *KIB},
+    [TTI_SET_ENGINE_ZERO_COPY_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.zero_copy_bytes", "TUTTI_ENGINE_ZERO_COPY_BYTES",
+                                        "auto", "auto",
+                                        "read and write tensors in the heap in place from this many bytes on; auto = "
+                                        "by the measurement of this machine",
+                                        0, 64 * KIB *KIB},
     [TTI_SET_FAULT_BACKEND] = {0, TUTTI_CONFIG_STRING, "fault.backend", "TUTTI_FAULT_BACKEND", "shm", "",
-                               "the backend that backend fault wraps", 0, 0},
+                               "run this backend below the backend fault", 0, 0},
     [TTI_SET_FAULT_RULES] =
         {0, TUTTI_CONFIG_STRING, "fault.rules", "TUTTI_FAULT_RULES", "", "",
-         "what backend fault does to which operation, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
-    [TTI_SET_FLIGHT] =
-        {0, TUTTI_CONFIG_CHOICE, "flight", "TUTTI_FLIGHT", "on", "off|on|full",
-         "the flight recorder: on = what each rank has done last, small calls without times; full = times for "
-         "all of them; off = nothing",
-         0, 0},
-    [TTI_SET_GLOO_INTERFACE] =
-        {0, TUTTI_CONFIG_STRING, "gloo.interface", "TUTTI_GLOO_INTERFACE", "", "",
-         "the network interface that Gloo connects over; empty = the fastest that all ranks reach, "
-         "found by trying; loopback if all are on one host",
-         0, 0},
+         "inject faults into the backend fault by these rules, as in all_reduce:delay=2ms;send:error=TIMEOUT@3", 0, 0},
+    [TTI_SET_FLIGHT] = {0, TUTTI_CONFIG_CHOICE, "flight", "TUTTI_FLIGHT", "on", "off|on|full",
+                        "record the operations of each rank: on = without times for small calls; full = with times for "
+                        "all calls; off = nothing",
+                        0, 0},
+    [TTI_SET_GLOO_INTERFACE] = {0, TUTTI_CONFIG_STRING, "gloo.interface", "TUTTI_GLOO_INTERFACE", "", "",
+                                "connect over this network interface; empty = the fastest interface over which all "
+                                "ranks reach each other, found by a trial, or loopback if all ranks are on one host",
+                                0, 0},
     [TTI_SET_GLOO_SEGMENT] = {0, TUTTI_CONFIG_BYTES, "gloo.segment", "TUTTI_GLOO_SEGMENT", "262144", "",
-                              "bytes of the pieces in which Gloo's connections carry large tensors; rank 0's counts",
-                              4 * KIB, 64 * KIB *KIB},
+                              "send large tensors in chunks of this many bytes; the value of rank 0 counts", 4 * KIB,
+                              64 * KIB *KIB},
     [TTI_SET_HIER_CHUNK] = {0, TUTTI_CONFIG_BYTES, "hier.chunk", "TUTTI_HIER_CHUNK", "1048576", "",
-                            "bytes of the pieces in which large tensors pass from the steps inside the hosts to those "
-                            "between them, which overlap; the same on all ranks",
+                            "pass large tensors between the steps inside hosts and the steps between hosts in chunks "
+                            "of this many bytes, so that the steps overlap; the same on all ranks",
                             KIB, 1024 * KIB *KIB},
     [TTI_SET_HIER_INNER] = {0, TUTTI_CONFIG_STRING, "hier.inner", "TUTTI_HIER_INNER", "auto", "",
-                            "the backend inside each host; auto = the best one there; the same on all ranks", 0, 0},
-    [TTI_SET_HIER_OUTER] = {0, TUTTI_CONFIG_STRING, "hier.outer", "TUTTI_HIER_OUTER", "auto", "",
-                            "the backend between hosts; auto = the best one that joins several; the same on all ranks",
+                            "use this backend inside each host; auto = the best one available; the same on all ranks",
                             0, 0},
-    [TTI_SET_MPI_BLOCKING] = {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
-                              "whether collectives use MPI's blocking functions, which no deadline ends; auto = never",
-                              0, 0},
-    [TTI_SET_MPI_BUFFER_SIZE] = {0, TUTTI_CONFIG_BYTES, "mpi.buffer_size", "TUTTI_MPI_BUFFER_SIZE", "1048576", "",
-                                 "bytes of scratch memory through which what MPI cannot take as it is passes", 4 * KIB,
-                                 1024 * KIB *KIB},
-    [TTI_SET_MPI_CUDA_AWARE] = {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto", "auto|yes|no",
-                                "whether MPI takes device memory; auto = the library is asked", 0, 0},
-    [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_LIST, "mpi.env", "TUTTI_MPI_ENV", "", "", "variables to set before MPI starts",
-                         0, 0},
-    [TTI_SET_MPI_PROFILING] = {0, TUTTI_CONFIG_BOOL, "mpi.profiling", "TUTTI_MPI_PROFILING", "0", "",
-                               "count and time the operations of a group; each rank writes its table to stderr when it "
-                               "destroys the group",
-                               0, 1},
+    [TTI_SET_HIER_OUTER] =
+        {0, TUTTI_CONFIG_STRING, "hier.outer", "TUTTI_HIER_OUTER", "auto", "",
+         "use this backend between hosts; auto = the best one that joins several hosts; the same on all ranks", 0, 0},
+    [TTI_SET_MPI_BLOCKING] =
+        {0, TUTTI_CONFIG_CHOICE, "mpi.blocking", "TUTTI_MPI_BLOCKING", "auto", "auto|always|never",
+         "call MPI's blocking collectives, which no deadline can end; auto = never; the same on all ranks", 0, 0},
+    [TTI_SET_MPI_BUFFER_SIZE] =
+        {0, TUTTI_CONFIG_BYTES, "mpi.buffer_size", "TUTTI_MPI_BUFFER_SIZE", "1048576", "",
+         "use a scratch buffer of this many bytes for data that MPI cannot take directly; the value of rank 0 counts",
+         4 * KIB, 1024 * KIB *KIB},
+    [TTI_SET_MPI_CUDA_AWARE] =
+        {0, TUTTI_CONFIG_CHOICE, "mpi.cuda_aware", "TUTTI_MPI_CUDA_AWARE", "auto", "auto|yes|no",
+         "pass device memory to MPI; auto = if the MPI library says that it takes device memory; the same on all ranks",
+         0, 0},
+    [TTI_SET_MPI_ENV] = {0, TUTTI_CONFIG_LIST, "mpi.env", "TUTTI_MPI_ENV", "", "",
+                         "set these environment variables before MPI starts", 0, 0},
+    [TTI_SET_MPI_PROFILING] =
+        {0, TUTTI_CONFIG_BOOL, "mpi.profiling", "TUTTI_MPI_PROFILING", "0", "",
+         "count and time the operations of each group; each rank writes its table to stderr when it destroys the group",
+         0, 1},
     [TTI_SET_MPI_THREAD_LEVEL] =
         {0, TUTTI_CONFIG_CHOICE, "mpi.thread_level", "TUTTI_MPI_THREAD_LEVEL", "multiple",
          "single|funneled|serialized|multiple",
-         "what MPI is asked for when Tutti starts it; below multiple its calls are made one at "
-         "a time",
-         0, 0},
+         "request this thread level when Tutti starts MPI; below multiple, Tutti makes its MPI calls one at a time", 0,
+         0},
     [TTI_SET_MPI_TUNING] = {0, TUTTI_CONFIG_LIST, "mpi.tuning", "TUTTI_MPI_TUNING", "",
                             "all_gather|all_gather_v|all_reduce|all_to_all|barrier|broadcast|gather|reduce|"
                             "reduce_scatter|reduce_scatter_block|scatter",
-                            "algorithms of MPI's blocking collectives, in the words or numbers of the library, set "
-                            "before MPI starts",
+                            "choose algorithms for MPI's blocking collectives, by the names or numbers of the MPI "
+                            "library, before MPI starts",
                             0, 0},
     [TTI_SET_NCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "nccl.algo", "TUTTI_NCCL_ALGO", "auto", "auto|ring|tree",
-                           "what NCCL runs an all_reduce on, whatever its size; auto = its choice", 0, 0},
+                           "run all_reduce of every size on this algorithm; auto = the choice of NCCL", 0, 0},
     [TTI_SET_NCCL_BUFFER_SIZE] =
         {0, TUTTI_CONFIG_BYTES, "nccl.buffer_size", "TUTTI_NCCL_BUFFER_SIZE", "auto", "auto",
-         "bytes of NCCL's buffer between two devices, for each channel; auto = its choice (4M)", 64 * KIB,
-         1024 * KIB *KIB},
+         "use buffers of this many bytes between two devices, for each channel; auto = the choice of NCCL (4M)",
+         64 * KIB, 1024 * KIB *KIB},
     [TTI_SET_NCCL_CHANNELS] = {0, TUTTI_CONFIG_INT, "nccl.channels", "TUTTI_NCCL_CHANNELS", "auto", "auto",
-                               "how many channels NCCL uses side by side; auto = its choice", 1, 64},
+                               "use this many channels side by side; auto = the choice of NCCL", 1, 64},
     [TTI_SET_NCCL_DEBUG] = {0, TUTTI_CONFIG_CHOICE, "nccl.debug", "TUTTI_NCCL_DEBUG", "auto",
                             "auto|none|version|warn|info|trace",
-                            "what NCCL tells of itself; auto = what NCCL_DEBUG says", 0, 0},
+                            "write log messages of NCCL up to this level; auto = the level of NCCL_DEBUG", 0, 0},
     [TTI_SET_NCCL_ENV] = {0, TUTTI_CONFIG_LIST, "nccl.env", "TUTTI_NCCL_ENV", "", "",
-                          "variables to set before NCCL is first used", 0, 0},
-    [TTI_SET_NCCL_HOST_STAGING] = {0, TUTTI_CONFIG_BOOL, "nccl.host_staging", "TUTTI_NCCL_HOST_STAGING", "0", "",
-                                   "tensors in host memory are copied to the device and back, if the group's device is "
-                                   "cpu; no = such a group is refused",
-                                   0, 1},
-    [TTI_SET_NCCL_NATIVE_MIN_MAX] =
-        {0, TUTTI_CONFIG_BOOL, "nccl.native_min_max", "TUTTI_NCCL_NATIVE_MIN_MAX", "0", "",
-         "minimum and maximum of floats are NCCL's own, which drop NaNs; no = Tutti's, which "
-         "give NaN, through host memory",
+                          "set these environment variables before NCCL is first used", 0, 0},
+    [TTI_SET_NCCL_HOST_STAGING] =
+        {0, TUTTI_CONFIG_BOOL, "nccl.host_staging", "TUTTI_NCCL_HOST_STAGING", "0", "",
+         "copy tensors in host memory to the device and back, if the group's device is cpu; no = refuse such a group",
          0, 1},
-    [TTI_SET_NCCL_TREE_THRESHOLD] =
-        {0, TUTTI_CONFIG_BYTES, "nccl.tree_threshold", "TUTTI_NCCL_TREE_THRESHOLD", "auto", "auto",
-         "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
-         INT64_C(1) << 40},
+    [TTI_SET_NCCL_NATIVE_MIN_MAX] = {0, TUTTI_CONFIG_BOOL, "nccl.native_min_max", "TUTTI_NCCL_NATIVE_MIN_MAX", "0", "",
+                                     "use the minimum and maximum of NCCL for floats, which drop NaNs; no = compute "
+                                     "them in host memory, where they give NaN",
+                                     0, 1},
+    [TTI_SET_NCCL_TREE_THRESHOLD] = {0, TUTTI_CONFIG_BYTES, "nccl.tree_threshold", "TUTTI_NCCL_TREE_THRESHOLD", "auto",
+                                     "auto",
+                                     "use trees for all_reduce up to this many bytes; versions since 2.5 ignore this, "
+                                     "and tutti_group_describe says so",
+                                     0, INT64_C(1) << 40},
     [TTI_SET_RCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "rccl.algo", "TUTTI_RCCL_ALGO", "auto", "auto|ring|tree",
-                           "what RCCL runs an all_reduce on, whatever its size; auto = its choice", 0, 0},
+                           "run all_reduce of every size on this algorithm; auto = the choice of RCCL", 0, 0},
     [TTI_SET_RCCL_BUFFER_SIZE] =
         {0, TUTTI_CONFIG_BYTES, "rccl.buffer_size", "TUTTI_RCCL_BUFFER_SIZE", "auto", "auto",
-         "bytes of RCCL's buffer between two devices, for each channel; auto = its choice (4M)", 64 * KIB,
-         1024 * KIB *KIB},
+         "use buffers of this many bytes between two devices, for each channel; auto = the choice of RCCL (4M)",
+         64 * KIB, 1024 * KIB *KIB},
     [TTI_SET_RCCL_CHANNELS] = {0, TUTTI_CONFIG_INT, "rccl.channels", "TUTTI_RCCL_CHANNELS", "auto", "auto",
-                               "how many channels RCCL uses side by side; auto = its choice", 1, 128},
+                               "use this many channels side by side; auto = the choice of RCCL", 1, 128},
     [TTI_SET_RCCL_DEBUG] = {0, TUTTI_CONFIG_CHOICE, "rccl.debug", "TUTTI_RCCL_DEBUG", "auto",
                             "auto|none|version|warn|info|trace",
-                            "what RCCL tells of itself; auto = what NCCL_DEBUG says", 0, 0},
+                            "write log messages of RCCL up to this level; auto = the level of NCCL_DEBUG", 0, 0},
     [TTI_SET_RCCL_ENV] = {0, TUTTI_CONFIG_LIST, "rccl.env", "TUTTI_RCCL_ENV", "", "",
-                          "variables to set before RCCL is first used", 0, 0},
-    [TTI_SET_RCCL_HOST_STAGING] = {0, TUTTI_CONFIG_BOOL, "rccl.host_staging", "TUTTI_RCCL_HOST_STAGING", "0", "",
-                                   "tensors in host memory are copied to the device and back, if the group's device is "
-                                   "cpu; no = such a group is refused",
-                                   0, 1},
-    [TTI_SET_RCCL_NATIVE_MIN_MAX] =
-        {0, TUTTI_CONFIG_BOOL, "rccl.native_min_max", "TUTTI_RCCL_NATIVE_MIN_MAX", "0", "",
-         "minimum and maximum of floats are RCCL's own, which drop NaNs; no = Tutti's, which "
-         "give NaN, through host memory",
+                          "set these environment variables before RCCL is first used", 0, 0},
+    [TTI_SET_RCCL_HOST_STAGING] =
+        {0, TUTTI_CONFIG_BOOL, "rccl.host_staging", "TUTTI_RCCL_HOST_STAGING", "0", "",
+         "copy tensors in host memory to the device and back, if the group's device is cpu; no = refuse such a group",
          0, 1},
-    [TTI_SET_RCCL_TREE_THRESHOLD] =
-        {0, TUTTI_CONFIG_BYTES, "rccl.tree_threshold", "TUTTI_RCCL_TREE_THRESHOLD", "auto", "auto",
-         "up to so many bytes an all_reduce runs on trees; no version since 2.5 heeds it, and the group says so", 0,
-         INT64_C(1) << 40},
+    [TTI_SET_RCCL_NATIVE_MIN_MAX] = {0, TUTTI_CONFIG_BOOL, "rccl.native_min_max", "TUTTI_RCCL_NATIVE_MIN_MAX", "0", "",
+                                     "use the minimum and maximum of RCCL for floats, which drop NaNs; no = compute "
+                                     "them in host memory, where they give NaN",
+                                     0, 1},
+    [TTI_SET_RCCL_TREE_THRESHOLD] = {0, TUTTI_CONFIG_BYTES, "rccl.tree_threshold", "TUTTI_RCCL_TREE_THRESHOLD", "auto",
+                                     "auto",
+                                     "use trees for all_reduce up to this many bytes; versions since 2.5 ignore this, "
+                                     "and tutti_group_describe says so",
+                                     0, INT64_C(1) << 40},
     [TTI_SET_SHM_DIRECTORY] =
         {0, TUTTI_CONFIG_STRING, "shm.directory", "TUTTI_SHM_DIRECTORY", "/dev/shm", "",
-         "the directory through which ranks of one host hand memory to one another if their network namespaces differ "
-         "(containers): it has to be the same one for them, under any path of up to 48 bytes",
+         "share memory through this directory between ranks of one host in different network namespaces (containers): "
+         "all of them need the same directory, under any path of up to 48 bytes",
          0, 0},
 };
 
@@ -282,7 +295,7 @@ static tutti_status store(struct tti_settings *settings, int which, const char *
     case TUTTI_CONFIG_INT:
     case TUTTI_CONFIG_BYTES:
         if (is_choice(row->choices, text, strlen(text))) {
-            break; /* a word instead of a number */
+            break; /* a name instead of a number */
         }
         if (!parse_number(row, text, &number)) {
             return tti_error_set(
