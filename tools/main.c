@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti`, the command line: finds the sub-command and hands the rest of the words to it. Each sub-command reads its
+ * `tutti`, the command line: finds the sub-command and passes the other arguments to it. Each sub-command reads its
  * own options and explains itself with --help.
  */
 #include <fcntl.h>
@@ -19,10 +19,10 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"run", "tutti run", tutti_tool_run, "start a program on several ranks of this host"},
+    {"run", "tutti run", tutti_tool_run, "start a program on several ranks, on one host or on several"},
     {"check", "tutti check", tutti_tool_check, "test every collective on this machine"},
-    {"bench", "tutti bench", tutti_tool_bench, "measure the collectives"},
-    {"trace", "tutti trace", tutti_tool_trace, "show what the ranks of a job do, or did last"},
+    {"bench", "tutti bench", tutti_tool_bench, "measure the collectives on this machine"},
+    {"trace", "tutti trace", tutti_tool_trace, "show the current and latest operations of a job's ranks"},
     {"info", "tutti info", tutti_tool_info, "show version, CPU, backends and settings"},
 };
 
@@ -36,8 +36,8 @@ static void print_usage(FILE *file)
         fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
     }
     fprintf(file, "\n"
-                  "  tutti help COMMAND    options and examples of a command\n"
-                  "  tutti --version       version of Tutti\n\n"
+                  "  tutti help COMMAND    show the options and examples of a command\n"
+                  "  tutti --version       show the version\n\n"
                   "Start here: tutti info; tutti check --quick; tutti run -n 2 ./program\n");
 }
 
@@ -51,7 +51,7 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
-/* How many letters must be added, removed or changed to make one word the other; words beyond 31 letters: far. */
+/* The Levenshtein distance: how many letters to add, remove or change. 32 if a name has more than 31 letters. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[32];

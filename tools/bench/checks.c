@@ -55,14 +55,13 @@ struct cost {
 };
 
 static const struct argp_option argp_options[] = {
-    {"iterations", 'i', "I", 0, "Pairs of blocks of 2000 calls (default 1000)", 0}, {0}};
+    {"iterations", 'i', "I", 0, "Measure I pairs of blocks of 2000 calls (default 1000)", 0}, {0}};
 
 static const char argp_doc[] =
-    "Measure what it costs to look for failures: an all_reduce of 8 bytes between two ranks, beside one of a library "
-    "that "
-    "was built without.\vIt takes a build with -DTUTTI_CHECKS_COST=ON; scripts/bench_checks makes one, and keeps what "
-    "comes "
-    "out. Exit code: 0, 1 if something failed, 2 for a command line that cannot be understood.";
+    "Measure the cost of polling for failures: an all_reduce of 8 bytes between two ranks, compared with a library "
+    "that was built without these polls.\v"
+    "This needs a build with -DTUTTI_CHECKS_COST=ON; scripts/bench_checks makes one, and keeps the results.\n\n"
+    "Exit code: 0; 1 if the command failed; 2 if the command line is wrong.";
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {

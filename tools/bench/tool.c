@@ -40,47 +40,53 @@ enum {
 };
 
 static const struct argp_option argp_options[] = {
-    {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
-    {"minbytes", 'b', "SIZE", 0, "Smallest size in bytes, also as 64K, 16M, 1G (default 8)", 0},
-    {"maxbytes", 'e', "SIZE", 0, "Largest size (default 16M)", 0},
-    {"stepfactor", 'f', "F", 0, "From one size to the next (default 8)", 0},
-    {"datatype", 'd', "DTYPE", 0, "Element type: f32, bf16, i64, ... (default f32)", 0},
-    {"op", 'o', "OP", 0, "Reduction: sum, avg, max, ... (default sum)", 0},
-    {"root", OPTION_ROOT, "R", 0, "Root of the rooted collectives (default 0)", 0},
-    {"iterations", 'i', "I", 0, "Iterations of each row (default: what fits into 0.2 s, 5 to 2000)", 0},
-    {"async", OPTION_ASYNC, NULL, 0, "Measure the asynchronous form, beside the synchronous one", 0},
+    {"ranks", 'n', "N", 0, "Start N ranks, 1 to 1024 (default: one per CPU, at least 2); not inside a launcher", 0},
+    {"minbytes", 'b', "SIZE", 0, "Begin with tensors of SIZE bytes, also as in 64K, 16M, 1G (default 8)", 0},
+    {"maxbytes", 'e', "SIZE", 0, "End with tensors of SIZE bytes (default 16M)", 0},
+    {"stepfactor", 'f', "F", 0, "Multiply the size by F from row to row, 2 to 1048576 (default 8)", 0},
+    {"datatype", 'd', "DTYPE", 0, "Use this element type: f32, bf16, i64, ... (default f32)", 0},
+    {"op", 'o', "OP", 0, "Reduce with this operator: sum, avg, max, ... (default sum)", 0},
+    {"root", OPTION_ROOT, "R", 0, "Use rank R as root of rooted collectives (default 0)", 0},
+    {"iterations", 'i', "I", 0,
+     "Measure I iterations per row, 1 to 1000000 (default: as many as fit into 0.2 s, 5 to 2000)", 0},
+    {"async", OPTION_ASYNC, NULL, 0, "Measure the asynchronous form beside the synchronous one", 0},
     {"beside", OPTION_BESIDE, "PEER[:SETTINGS]", 0,
-     "Measure another library in turn with Tutti, or `tutti` with other settings (key=value,...)", 0},
-    {"roofline", OPTION_ROOFLINE, NULL, 0, "Measure what the machine allows, too (part of --beside)", 0},
+     "Alternate with calls of another library, or of `tutti` with other settings (key=value,...)", 0},
+    {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
     {"placement", OPTION_PLACEMENT, "private|heap", 0,
-     "Where Tutti's buffers lie: in memory of each rank's own (default), or of tutti_alloc", 0},
-    {"backend", OPTION_BACKEND, "NAME", 0, "Backend to measure (default auto; `tutti info` lists them)", 0},
+     "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
+    {"backend", OPTION_BACKEND, "NAME", 0, "Use this backend (default auto; `tutti info` lists all)", 0},
     {"device", OPTION_DEVICE, "NAME", 0,
-     "Where the buffers lie: cpu, cuda or rocm (default auto: the CPU, unless the backend takes none there)", 0},
+     "Place the buffers on this device: cpu, cuda or rocm (default auto: on the CPU, or on a device if the backend "
+     "takes no CPU tensors)",
+     0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
     {"vs", OPTION_VS, "CONTENDER,...", 0,
-     "Compare with openmpi, mpich and gloo, each with all its settings, or with one, as in openmpi/t", 1},
-    {"repeat", OPTION_REPEAT, "R", 0, "Repetitions of each contender (default 3)", 1},
-    {"limit", OPTION_LIMIT, "TIME", 0, "A job that takes longer is ended (as in 90, 5m; default by its rows)", 1},
-    {"heap-from", OPTION_HEAP_FROM, "SIZE", 0, "From this size on, compare with Tutti's buffers in the heap, too", 1},
-    {"record", OPTION_RECORD, "FILE.csv", 0, "Write one line a cell and contender to FILE.csv", 1},
+     "Compare with openmpi, mpich and gloo, with all settings of each; with one of them, as in openmpi/t", 1},
+    {"repeat", OPTION_REPEAT, "R", 0, "Repeat the run of each contender R times (default 3)", 1},
+    {"limit", OPTION_LIMIT, "TIME", 0,
+     "End a job that takes longer than TIME, as in 90, 1.5m, 2h (default: by its rows)", 1},
+    {"heap-from", OPTION_HEAP_FROM, "SIZE", 0,
+     "From SIZE bytes on, also compare with Tutti's buffers in the heap (default: never)", 1},
+    {"record", OPTION_RECORD, "FILE.csv", 0, "Write one line per collective, size and contender to FILE.csv", 1},
     {0}};
 
 static const char argp_doc[] =
-    "Measure a collective, some, or each in turn (all, the default): all_reduce, reduce, broadcast, all_gather, "
-    "gather, "
-    "scatter, reduce_scatter, all_to_all, sendrecv, barrier. Every result is checked.\v"
-    "Alone it starts its own ranks; inside a job (tutti run, torchrun, mpirun, srun, ...) every process is one rank. "
-    "The columns are those of nccl-tests: size is that of the tensor, and the total of all parts where there are "
-    "parts; "
-    "count is that of the tensor or of one part; algbw is size/time in 1e9 bytes per second, and busbw what that means "
-    "for the bus. With --async, time is that of starting, waiting and releasing, submit that of starting alone, and "
-    "sync that of the synchronous form, measured in turn; diff and ratio compare the two. With --beside, every call of "
-    "Tutti's has one of the peer's beside it in the same processes, and ratio is Tutti's median over the peer's, with "
-    "its 95 % interval; bound is what the bytes and hops take that no algorithm can do without. `tutti bench overlap` "
-    "measures how much of the communication disappears behind a computation. Exit code: 0, 1 if a result was wrong or "
-    "something failed, 2 for a command line that cannot be "
-    "understood.\n\n"
+    "Measure one collective, a list, or all (default): all_reduce, reduce, broadcast, all_gather, gather, scatter, "
+    "reduce_scatter, all_to_all, sendrecv, barrier. Every result is checked.\v"
+    "Without a launcher, the command starts its own ranks. Inside a job (tutti run, torchrun, mpirun, srun, ...) every "
+    "process is one rank.\n\n"
+    "Columns, as in nccl-tests: size is that of the tensor, or of all parts together if there are parts; count is the "
+    "number of elements of the tensor, or of one part; time is that of one call; algbw is size/time in 1e9 bytes per "
+    "second; busbw is algbw times a factor for the traffic of the collective, comparable with the bandwidth of the "
+    "hardware. "
+    "With --async, time covers starting, waiting and releasing, submit is the time of starting, and sync is the time "
+    "of the synchronous form; diff and ratio compare the two. "
+    "With --beside, Tutti and the peer are called alternately in the same processes; ratio is the median of Tutti over "
+    "that of the peer, with its 95 % interval; bound is the least time for the bytes and hops that every algorithm "
+    "needs.\n\n"
+    "`tutti bench overlap` measures how much of the communication a computation hides.\n\n"
+    "Exit code: 0; 1 if a result was wrong or the command failed; 2 if the command line is wrong.\n\n"
     "Examples:\n"
     "  tutti bench\n"
     "  tutti bench all_reduce -n 4 -b 8 -e 64M -f 2\n"

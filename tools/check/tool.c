@@ -16,31 +16,33 @@
 enum { OPTION_BACKEND = 256, OPTION_QUICK, OPTION_FILTER, OPTION_SEED, OPTION_LIST, OPTION_TIMEOUT, OPTION_DEVICE };
 
 static const struct argp_option argp_options[] = {
-    {"backend", OPTION_BACKEND, "NAME", 0, "Backend to test (default auto; `tutti info` lists them)", 0},
+    {"backend", OPTION_BACKEND, "NAME", 0, "Test this backend (default auto; `tutti info` lists all)", 0},
     {"device", OPTION_DEVICE, "NAME", 0,
-     "Where the tensors lie: cpu, cuda or rocm (default auto: the CPU, unless the backend takes none there)", 0},
-    {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
-    {"quick", OPTION_QUICK, NULL, 0, "A subset that takes seconds", 0},
-    {"filter", OPTION_FILTER, "TEXT", 0, "Only the cases whose name (as in all_reduce/types/f32/sum/301) contains TEXT",
+     "Place the tensors on this device: cpu, cuda or rocm (default auto: on the CPU, or on a device if the backend "
+     "takes no CPU tensors)",
      0},
-    {"seed", OPTION_SEED, "N", 0, "Another set of random data and sequences (default 1)", 0},
-    {"timeout", OPTION_TIMEOUT, "S", 0, "Seconds that an operation may take before it counts as hanging (default 60)",
-     0},
+    {"ranks", 'n', "N", 0, "Start N ranks, 1 to 1024 (default: one per CPU, at least 2); not inside a launcher", 0},
+    {"quick", OPTION_QUICK, NULL, 0, "Run a subset of the cases, which takes seconds", 0},
+    {"filter", OPTION_FILTER, "TEXT", 0,
+     "Run only the cases with TEXT in their names, as in all_reduce/types/f32/sum/301", 0},
+    {"seed", OPTION_SEED, "N", 0, "Generate the random data and sequences from seed N (default 1)", 0},
+    {"timeout", OPTION_TIMEOUT, "S", 0,
+     "Count an operation as hanging after S seconds, also as in 0.5, 5m (default 60)", 0},
     {"list", OPTION_LIST, NULL, 0, "Print the names of the cases, and run nothing", 0},
     {0}};
 
-static const char argp_doc[] =
-    "Run the conformance suite on this machine: every collective and message, compared with a reference computed "
-    "independently.\v"
-    "Alone it starts its own ranks; inside a job (tutti run, torchrun, mpirun, srun, ...) every process is one rank. "
-    "The exit code is 0 if every case passed, 1 if one failed, 2 for a command line that cannot be understood. The "
-    "last line is: N passed, N failed, N skipped.\n\n"
-    "Examples:\n"
-    "  tutti check --quick\n"
-    "  tutti check --backend shm -n 8\n"
-    "  tutti check --backend shm -n 2 --device cuda\n"
-    "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
-    "  mpirun -n 4 tutti check";
+static const char argp_doc[] = "Run the conformance suite on this machine: every collective and message is compared "
+                               "with an independent reference.\v"
+                               "Without a launcher, the command starts its own ranks. Inside a job (tutti run, "
+                               "torchrun, mpirun, srun, ...) every process is one rank.\n\n"
+                               "The last line is: N passed, N failed, N skipped. Exit code: 0 if every case passed; 1 "
+                               "if a case failed; 2 if the command line is wrong.\n\n"
+                               "Examples:\n"
+                               "  tutti check --quick\n"
+                               "  tutti check --backend shm -n 8\n"
+                               "  tutti check --backend shm -n 2 --device cuda\n"
+                               "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
+                               "  mpirun -n 4 tutti check";
 
 static int64_t number(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
 {

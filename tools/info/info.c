@@ -18,12 +18,13 @@ struct choices {
 };
 
 static const struct argp_option argp_options[] = {
-    {"calibrate", OPTION_CALIBRATE, NULL, 0, "Measure again what this machine costs, and keep that for later groups",
+    {"calibrate", OPTION_CALIBRATE, NULL, 0, "Measure the costs of this machine again, and keep them for later groups",
      0},
-    {"config", OPTION_CONFIG, NULL, 0, "Also show the settings: key, value, environment variable, bounds, meaning", 0},
+    {"config", OPTION_CONFIG, NULL, 0,
+     "Also show the settings: key, value, default, environment variable, meaning, bounds", 0},
     {"group", OPTION_GROUP, NULL, 0,
-     "Join the job that the environment describes, and show only what its group runs on; on all ranks", 0},
-    {"json", OPTION_JSON, NULL, 0, "Print JSON", 0},
+     "Join the job that the environment describes, and describe only its group; on all ranks of the job", 0},
+    {"json", OPTION_JSON, NULL, 0, "Print as JSON", 0},
     {0},
 };
 
@@ -44,7 +45,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         choices->group = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "'%s' is not an option; tutti info takes no other words", argument);
+        argp_error(state, "'%s' is not an option; tutti info takes no other arguments", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -72,15 +73,15 @@ static int show_group(void)
 
 int tutti_tool_info(int argc, char **argv)
 {
-    static const char doc[] = "Show the version, the CPU, every backend with the reason why it can or cannot be used, "
-                              "the world that a launcher has described in the environment, and what this machine costs "
-                              "with the thresholds that follow.\v"
-                              "Examples:\n"
-                              "  tutti info\n"
-                              "  tutti info --json | jq -r '.backends[] | select(.available) | .name'\n"
-                              "  tutti info --calibrate\n"
-                              "  tutti run -n 2 tutti info --group\n"
-                              "  tutti info --config";
+    static const char doc[] =
+        "Show the version, the CPU, all backends with the reason if one cannot be used, the world that the launcher "
+        "described in the environment, the measured costs of this machine, and the thresholds computed from them.\v"
+        "Examples:\n"
+        "  tutti info\n"
+        "  tutti info --json | jq -r '.backends[] | select(.available) | .name'\n"
+        "  tutti info --calibrate\n"
+        "  tutti run -n 2 tutti info --group\n"
+        "  tutti info --config";
     struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
     struct choices choices = {0};
     argp_err_exit_status = TTI_EXIT_USAGE;

@@ -43,54 +43,64 @@ enum {
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "The job:", 1},
-    {"ranks", 'n', "N|auto", 0, "Ranks to start (default auto: one per CPU that the affinity mask and cgroup grant)",
+    {"ranks", 'n', "N|auto", 0,
+     "Start N ranks on this node, 1 to 4096 (default auto: one per CPU that the affinity mask and the cgroup allow)",
      1},
     {"nproc-per-node", 'n', NULL, OPTION_ALIAS, NULL, 1},
     {"nproc_per_node", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1},
-    {"backend", OPTION_BACKEND, "NAME", 0, "Backend to use (sets TUTTI_BACKEND)", 1},
+    {"backend", OPTION_BACKEND, "NAME", 0, "Use this backend (default: not set); sets TUTTI_BACKEND", 1},
     {"env", OPTION_ENV, "KEY=VALUE", 0, "Set a variable for all ranks; may be repeated", 1},
-    {"timeout", OPTION_TIMEOUT, "S", 0, "End the job after S seconds and exit with 124 (also 90s, 5m, 2h)", 1},
-    {"grace", OPTION_GRACE, "S", 0, "Seconds between SIGTERM and SIGKILL when the job is ended (default 5)", 1},
-    {"max-restarts", OPTION_RESTARTS, "N", 0, "Start all ranks again when one fails, at most N times (default 0)", 1},
+    {"timeout", OPTION_TIMEOUT, "S", 0,
+     "End the job after S seconds, also as in 90s, 5m, 2h, and exit with 124 (default: never)", 1},
+    {"grace", OPTION_GRACE, "S", 0, "Wait S seconds between SIGTERM and SIGKILL when the job is ended (default 5)", 1},
+    {"max-restarts", OPTION_RESTARTS, "N", 0,
+     "Start all ranks again after a failure, at most N times (default 0); one node only", 1},
     {"keep-going", OPTION_KEEP_GOING, NULL, 0,
-     "Let the others go on when a rank fails, as programs can that shrink their groups; exit with 0 if a rank does", 1},
+     "Let the other ranks go on after a failure, for programs that shrink their groups; exit with 0 if at least one "
+     "rank exits with 0; one node only",
+     1},
     {NULL, 0, NULL, 0, "CPUs:", 2},
-    {"cpus", OPTION_CPUS, "LIST", 0, "Use these CPUs only (as in 0-3,8)", 2},
+    {"cpus", OPTION_CPUS, "LIST", 0, "Use only these CPUs, as in 0-3,8 (default: the affinity mask)", 2},
     {"bind-to", OPTION_BIND, "core|numa|none", 0,
-     "Give each rank its share of the cores, a NUMA node, or leave it free (default none)", 2},
-    {NULL, 0, NULL, 0, "Several nodes (start the same on each, with another --node-rank):", 4},
-    {"nnodes", OPTION_NODES, "M", 0, "Nodes that make up the job (default 1); each may have another -n", 4},
-    {"node-rank", OPTION_NODE_RANK, "R", 0, "Which of them this one is, from 0", 4},
+     "Bind each rank to its share of the cores (core) or to a NUMA node (numa), or do not bind it (default none)", 2},
+    {NULL, 0, NULL, 0, "Several nodes (the same command on each, with its own --node-rank):", 4},
+    {"nnodes", OPTION_NODES, "M", 0, "Run the job on M nodes, 1 to 512 (default 1); each may have another -n", 4},
+    {"node-rank", OPTION_NODE_RANK, "R", 0, "Say which node this is, 0 to M-1 (required)", 4},
     {"node_rank", OPTION_NODE_RANK, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
-    {"master-addr", OPTION_MASTER_ADDR, "HOST", 0, "Name or address of node 0 that the others reach it by", 4},
+    {"master-addr", OPTION_MASTER_ADDR, "HOST", 0,
+     "Name node 0: a host name or address that the other nodes reach (required)", 4},
     {"master_addr", OPTION_MASTER_ADDR, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
-    {"master-port", OPTION_MASTER_PORT, "P", 0, "A port that is free there (default " MASTER_PORT ")", 4},
+    {"master-port", OPTION_MASTER_PORT, "P", 0,
+     "Use port P of node 0, which must be free there (default " MASTER_PORT ")", 4},
     {"master_port", OPTION_MASTER_PORT, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
-    {"join-timeout", OPTION_JOIN_TIMEOUT, "S", 0, "How long nodes wait for one another at the start (default 300)", 4},
+    {"join-timeout", OPTION_JOIN_TIMEOUT, "S", 0, "Wait S seconds for the other nodes at the start (default 300)", 4},
     {"node-timeout", OPTION_NODE_TIMEOUT, "S", 0,
-     "A node that is silent for so long is lost, and ends the job (default 20; the shortest of all nodes counts)", 4},
+     "Give up a node without heartbeats for S seconds, and end the job (default 20); the smallest value of all nodes "
+     "counts",
+     4},
     {NULL, 0, NULL, 0, "Output:", 3},
-    {"log-dir", OPTION_LOG_DIR, "DIR", 0, "Also write each rank's output to DIR/rank-R.out and DIR/rank-R.err", 3},
-    {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show the output of rank R only", 3},
+    {"log-dir", OPTION_LOG_DIR, "DIR", 0, "Also write the output of each rank to DIR/rank-R.out and DIR/rank-R.err", 3},
+    {"only-rank", OPTION_ONLY_RANK, "R", 0, "Show only the output of rank R (default: of all ranks)", 3},
     {"no-prefix", OPTION_NO_PREFIX, NULL, 0, "Do not put [rank] before each line", 3},
     {"trace", OPTION_TRACE, "DIR", 0,
-     "Keep each rank's flight recorder in DIR, for `tutti trace dump`, whatever becomes of the rank (default: "
-     "TUTTI_TRACE_DIR, if that is set)",
+     "Keep the flight recorder of each rank in DIR for `tutti trace dump`, even if the rank is killed (default: "
+     "TUTTI_TRACE_DIR, if it is set)",
      3},
     {"metrics", OPTION_METRICS, "FILE", 0,
-     "Write counters of all operations to FILE in the end, in Prometheus' text format", 3},
-    {"dry-run", OPTION_DRY_RUN, NULL, 0, "Print what would be started, and start nothing", 3},
-    {"verbose", 'v', NULL, 0, "Say what the launcher does", 3},
+     "At the end, write the counters of all operations to FILE, in the text format of Prometheus", 3},
+    {"dry-run", OPTION_DRY_RUN, NULL, 0, "Print the commands and environments of the ranks, and start nothing", 3},
+    {"verbose", 'v', NULL, 0, "Print what the launcher does", 3},
     {0}};
 
 static const char argp_doc[] =
-    "Start PROGRAM on every rank of a job, on this host or on several, and end all of it when one rank fails.\v"
-    "More ranks than CPUs are welcome, and so is root. Standard input goes to rank 0. Every line is shown with its "
-    "rank "
-    "before it when there is more than one. The exit code is that of the rank that failed first (128 + N for signal "
-    "N), "
-    "124 after --timeout, 126 or 127 if PROGRAM cannot be started. Each rank finds TUTTI_RANK, TUTTI_WORLD_SIZE and "
-    "torch's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in its environment.\n\n"
+    "Start PROGRAM on every rank of a job, on one host or on several. If a rank fails, end the others.\v"
+    "More ranks than CPUs are allowed, and so is root. Standard input goes to rank 0. With more than one rank, each "
+    "line of output begins with its rank.\n\n"
+    "Exit code: that of the rank that failed first (128 + N for signal N); 124 after --timeout; 125 if the launcher "
+    "failed; 126 or 127 if PROGRAM cannot be started; 2 if the command line is wrong.\n\n"
+    "Each rank has TUTTI_RANK, TUTTI_WORLD_SIZE and torch's RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT in its "
+    "environment. If TUTTI_JOB_TOKEN holds a secret, or TUTTI_JOB_TOKEN_FILE names a file with one, only launchers and "
+    "ranks with this secret can join.\n\n"
     "SIGQUIT (Ctrl-\\) to the launcher prints which rank delays the others, which rank waits for which, and the last "
     "operations of each; the job goes on. --timeout prints the same before it ends the job.\n\n"
     "Examples:\n"
@@ -98,11 +108,10 @@ static const char argp_doc[] =
     "  tutti run -n 4 --timeout 10m ./train --lr 0.1\n"
     "  tutti run -n 2 --only-rank 0 python3 train.py\n"
     "  tutti run -n 8 --bind-to core --log-dir logs ./train\n"
-    "  tutti run -n 2 --dry-run ./train             show the ranks' environments\n"
-    "  tutti run --nnodes 2 --node-rank 0 --master-addr node0 -n 4 ./train    on node0, and on the other one:\n"
-    "  tutti run --nnodes 2 --node-rank 1 --master-addr node0 -n 4 ./train\n"
-    "With a secret in TUTTI_JOB_TOKEN, or in a file that TUTTI_JOB_TOKEN_FILE names, only launchers and ranks that "
-    "have it can join.";
+    "  tutti run -n 2 --dry-run ./train             print commands and environments\n"
+    "On two nodes, one command on each:\n"
+    "  tutti run --nnodes 2 --node-rank 0 --master-addr node0 -n 4 ./train\n"
+    "  tutti run --nnodes 2 --node-rank 1 --master-addr node0 -n 4 ./train";
 
 struct parser {
     struct tti_run_options *options;

@@ -26,27 +26,25 @@ struct request {
 };
 
 static const struct argp_option argp_options[] = {
-    {"pid", 'p', "PID", 0, "The record of a running process; may be repeated", 1},
-    {"job", OPTION_JOB, "NAME", 0, "Those of all processes of a job on this host (TUTTI_JOB in a rank's environment)",
-     1},
+    {"pid", 'p', "PID", 0, "Read the record of a running process; may be repeated", 1},
+    {"job", OPTION_JOB, "NAME", 0,
+     "Read the records of all processes of a job on this host (TUTTI_JOB in a rank's environment)", 1},
     {"format", OPTION_FORMAT, "text|json|chrome|pytorch", 0,
-     "text: which rank waits for which, and the last operations (default); json: all that is recorded; chrome: a "
-     "timeline for "
-     "ui.perfetto.dev; pytorch: pickles for PyTorch's flight recorder, one for each rank",
+     "Write text: which rank waits for which, and the last operations (default); json: all facts of the records; "
+     "chrome: a timeline for ui.perfetto.dev; pytorch: one pickle per rank for the tools of PyTorch's flight recorder",
      2},
-    {"output", 'o', "FILE", 0, "Write to FILE (pytorch: to FILE0, FILE1, ... by rank) instead of standard output", 2},
+    {"output", 'o', "FILE", 0,
+     "Write to FILE instead of standard output (pytorch: one file per rank, FILE0, FILE1, ...)", 2},
     {0}};
 
 static const char argp_doc[] =
-    "Show what the ranks of a job do, or did last, from their flight recorders.\v"
-    "dump shows records in one of four formats, metrics shows counters in Prometheus' text format, merge makes one "
-    "timeline "
-    "of the records of several hosts (a dump in format chrome; clocks are taken as the hosts have them).\n\n"
-    "Records of running processes are found by --pid or --job. Those of jobs that have ended are files: `tutti run "
-    "--trace "
-    "DIR` keeps them in DIR, and so does a process that was started otherwise with TUTTI_TRACE_DIR=DIR. Name the files "
-    "or "
-    "the folder.\n\n"
+    "Show the current and latest operations of a job's ranks, from their flight recorders.\v"
+    "dump writes records in one of four formats. metrics writes counters in the text format of Prometheus. merge "
+    "writes one timeline from the records of several hosts, in the format chrome; it does not correct clocks that "
+    "differ.\n\n"
+    "--pid and --job find the records of running processes. `tutti run --trace DIR` keeps the records of its job as "
+    "files in DIR; without `tutti run`, set TUTTI_TRACE_DIR=DIR. Give these files, or the folder, as arguments.\n\n"
+    "Exit code: 0; 1 if a record cannot be read or the output cannot be written; 2 if the command line is wrong.\n\n"
     "Examples:\n"
     "  tutti trace dump --pid 4711\n"
     "  tutti run -n 4 --trace records ./train; tutti trace dump records\n"

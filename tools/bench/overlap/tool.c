@@ -12,26 +12,27 @@
 enum { OPTION_STEP = 256, OPTION_PIECES, OPTION_BACKEND };
 
 static const struct argp_option argp_options[] = {
-    {"ranks", 'n', "N", 0, "Ranks to start (default: as many as CPUs, 2 at least); not inside a launcher", 0},
-    {"step", OPTION_STEP, "MS", 0, "Milliseconds of computation, and of communication, in a step (default 10)", 0},
-    {"iterations", 'i', "I", 0, "Steps of each form (default 100)", 0},
-    {"pieces", OPTION_PIECES, "K", 0, "Pieces of the pipeline, and buckets of the bucketer (default 8)", 0},
+    {"ranks", 'n', "N", 0, "Start N ranks, 1 to 1024 (default: one per CPU, at least 2); not inside a launcher", 0},
+    {"step", OPTION_STEP, "MS", 0,
+     "Compute for MS milliseconds in each step, and communicate for as long, 1 to 10000 (default 10)", 0},
+    {"iterations", 'i', "I", 0, "Measure I steps of each form, 1 to 1000000 (default 100)", 0},
+    {"pieces", OPTION_PIECES, "K", 0, "Use K chunks in the pipeline and K buckets in the bucketer, 1 to 64 (default 8)",
+     0},
     {"backend", OPTION_BACKEND, "NAME", 0,
-     "Backend below the limited link (default auto); local: ranks are threads, over shm", 0},
+     "Use this backend below the limited link (default auto); local: the ranks are threads, on shm", 0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
     {0}};
 
 static const char argp_doc[] =
-    "Measure how much of the communication disappears behind a computation. A step computes and all_reduces, each for "
-    "as long as --step says: the computation is a loop that is calibrated on each rank at the start, and the "
-    "all_reduce goes over a link of limited bandwidth, which the backend `fault` imitates by sleeping, so that "
-    "communication takes time but no CPU.\v"
-    "The forms: compute and communicate alone; in_turn, one after the other; overlap: all_reduce_async, compute, "
-    "wait; pipeline: tutti_overlap_pipeline over K pieces; bucketer: gradients that become ready one by one, in K "
-    "buckets (tutti_bucketer), as in data-parallel training. All forms are measured in turn, and every result is "
-    "checked. The last line, overlap: step/max = 1.05x, is the time of an overlapped step over the longer of its two "
-    "parts: 1 is perfect, 2 would be no overlap. The defaults take about ten seconds. Exit code: 0, 1 if a result was "
-    "wrong or something failed, 2 for a command line that cannot be understood.\n\n"
+    "Measure how much of the communication a computation hides. Each step computes and runs an all_reduce; --step sets "
+    "the time of both. The computation is a loop, calibrated on each rank at the start. The all_reduce runs on the "
+    "backend `fault`, which imitates a link of limited bandwidth: it sleeps, so communication takes time but no CPU.\v"
+    "The forms: compute and communicate, each alone; in_turn, one after the other; overlap: all_reduce_async, compute, "
+    "wait; pipeline: tutti_overlap_pipeline with K chunks; bucketer: tutti_bucketer with K buckets and gradients that "
+    "become ready one by one, as in data-parallel training. The forms alternate, and every result is checked.\n\n"
+    "The last line, overlap: step/max = 1.05x, is the time of an overlapped step over the longer of its two parts: 1 "
+    "is perfect, 2 is no overlap. The defaults take about ten seconds.\n\n"
+    "Exit code: 0; 1 if a result was wrong or the command failed; 2 if the command line is wrong.\n\n"
     "Examples:\n"
     "  tutti bench overlap\n"
     "  tutti bench overlap -n 4 --step 50 -i 20\n"
