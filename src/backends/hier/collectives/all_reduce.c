@@ -71,17 +71,12 @@ static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 
 tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)
 {
+    static const struct tti_pipeline_steps steps = {.before = before, .between = between, .after = after};
     struct plan plan = {0};
     tti_hier_fold_make(c, &plan.fold);
     plan.chunk = tti_hier_chunk_elements(c->s, plan.fold.item);
     if (plan.fold.widened && !(plan.wide = tti_hier_scratch(c, 2 * plan.chunk * plan.fold.item, error))) {
         return error->status;
     }
-    struct tti_pipeline p = {.c = c,
-                             .user = &plan,
-                             .chunks = tti_hier_chunk_count(c->op->count, plan.chunk),
-                             .before = before,
-                             .between = between,
-                             .after = after};
-    return tti_pipeline_run(&p, error);
+    return tti_pipeline_run(c, &steps, &plan, tti_hier_chunk_count(c->op->count, plan.chunk), error);
 }

@@ -53,10 +53,7 @@ static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 
 tutti_status tti_hier_broadcast(struct tti_hier_call *c, tutti_error *error)
 {
-    struct tti_pipeline p = {.c = c,
-                             .chunks = tti_hier_chunk_count(c->op->count, tti_hier_chunk_elements(c->s, c->item)),
-                             .before = before,
-                             .between = between,
-                             .after = after};
-    return tti_pipeline_run(&p, error);
+    static const struct tti_pipeline_steps steps = {.before = before, .between = between, .after = after};
+    return tti_pipeline_run(c, &steps, NULL, tti_hier_chunk_count(c->op->count, tti_hier_chunk_elements(c->s, c->item)),
+                            error);
 }

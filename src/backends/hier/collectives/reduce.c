@@ -90,6 +90,7 @@ static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 
 tutti_status tti_hier_reduce(struct tti_hier_call *c, tutti_error *error)
 {
+    static const struct tti_pipeline_steps steps = {.before = before, .between = between, .after = after};
     struct plan plan = {0};
     tti_hier_fold_make(c, &plan.fold);
     const struct tti_hier_fold *f = &plan.fold;
@@ -103,11 +104,5 @@ tutti_status tti_hier_reduce(struct tti_hier_call *c, tutti_error *error)
     plan.slices = scratch;
     plan.narrow = f->widened ? scratch + slices : NULL;
     plan.wide = f->widened ? scratch + 2 * slices : NULL;
-    struct tti_pipeline p = {.c = c,
-                             .user = &plan,
-                             .chunks = tti_hier_chunk_count(c->op->count, plan.chunk),
-                             .before = before,
-                             .between = between,
-                             .after = after};
-    return tti_pipeline_run(&p, error);
+    return tti_pipeline_run(c, &steps, &plan, tti_hier_chunk_count(c->op->count, plan.chunk), error);
 }

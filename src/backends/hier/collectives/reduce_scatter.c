@@ -80,6 +80,7 @@ static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 
 tutti_status tti_hier_reduce_scatter(struct tti_hier_call *c, tutti_error *error)
 {
+    static const struct tti_pipeline_steps steps = {.before = before, .between = between, .after = after};
     struct plan plan = {0};
     tti_hier_fold_make(c, &plan.fold);
     struct tti_windows *w = &plan.way.windows;
@@ -91,7 +92,5 @@ tutti_status tti_hier_reduce_scatter(struct tti_hier_call *c, tutti_error *error
         return status;
     }
     plan.given = plan.fold.widened ? plan.way.all + tti_windows_most(w) * plan.fold.item : NULL;
-    struct tti_pipeline p = {
-        .c = c, .user = &plan, .chunks = w->count, .before = before, .between = between, .after = after};
-    return tti_pipeline_run(&p, error);
+    return tti_pipeline_run(c, &steps, &plan, w->count, error);
 }

@@ -5,7 +5,6 @@
  * root's host one copy of all parts, and all parts.
  */
 #include "backends/hier/collectives/collectives.h"
-#include "backends/hier/steps/pipeline.h"
 #include "backends/hier/steps/rails.h"
 
 static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
@@ -36,10 +35,6 @@ static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 
 tutti_status tti_hier_scatter(struct tti_hier_call *c, tutti_error *error)
 {
-    struct tti_windows_plan plan = {0};
-    tti_windows_make(c->s, NULL, c->op->count, c->item, &plan.windows);
-    const tutti_status status = tti_windows_memory(c, &plan, c->item, c->s->rank == c->op->root, error);
-    struct tti_pipeline p = {
-        .c = c, .user = &plan, .chunks = plan.windows.count, .before = before, .between = between, .after = after};
-    return status == TUTTI_OK ? tti_pipeline_run(&p, error) : status;
+    static const struct tti_pipeline_steps steps = {.before = before, .between = between, .after = after};
+    return tti_windows_run(c, &steps, NULL, c->op->count, c->s->rank == c->op->root, error);
 }

@@ -15,14 +15,14 @@
 static tutti_status job(void *user, tutti_error *error)
 {
     struct tti_pipeline *p = user;
-    return p->between(p, p->posted, error);
+    return p->steps->between(p, p->posted, error);
 }
 
 static tutti_status post(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_hier *s = p->c->s;
     p->posted = k;
-    if (!s->rail || !p->between) {
+    if (!s->rail || !p->steps->between) {
         return TUTTI_OK;
     }
     const tutti_status status = tti_helper_post(&p->c->lane->helper, job, p, error);
@@ -35,14 +35,14 @@ static tutti_status post(struct tti_pipeline *p, size_t k, tutti_error *error)
 
 static tutti_status await(struct tti_pipeline *p, tutti_error *error)
 {
-    return p->c->s->rail && p->between ? tti_helper_wait(&p->c->lane->helper, error) : TUTTI_OK;
+    return p->c->s->rail && p->steps->between ? tti_helper_wait(&p->c->lane->helper, error) : TUTTI_OK;
 }
 
 /* The first step: every rank of the host enters it, and no rank waits for an earlier one. */
 static tutti_status first(struct tti_pipeline *p, tutti_error *error)
 {
     p->c->first = true;
-    const tutti_status status = p->before ? p->before(p, 0, error) : TUTTI_OK;
+    const tutti_status status = p->steps->before ? p->steps->before(p, 0, error) : TUTTI_OK;
     p->c->first = false;
     return status;
 }
@@ -52,8 +52,8 @@ static tutti_status overlapped(struct tti_pipeline *p, tutti_error *error)
     tutti_status status = first(p, error);
     bool posted = status == TUTTI_OK && (status = post(p, 0, error)) == TUTTI_OK;
     for (size_t k = 0; k < p->chunks && status == TUTTI_OK; k++) {
-        if (k + 1 < p->chunks && p->before) {
-            status = p->before(p, k + 1, error);
+        if (k + 1 < p->chunks && p->steps->before) {
+            status = p->steps->before(p, k + 1, error);
         }
         tutti_error theirs;
         const tutti_status ended = await(p, &theirs);
@@ -65,8 +65,8 @@ static tutti_status overlapped(struct tti_pipeline *p, tutti_error *error)
         if (k + 1 < p->chunks && status == TUTTI_OK) {
             posted = (status = post(p, k + 1, error)) == TUTTI_OK;
         }
-        if (status == TUTTI_OK && p->after) {
-            status = p->after(p, k, error);
+        if (status == TUTTI_OK && p->steps->after) {
+            status = p->steps->after(p, k, error);
         }
     }
     if (posted) { /* the job uses the memory of this call */
@@ -80,16 +80,18 @@ static tutti_status overlapped(struct tti_pipeline *p, tutti_error *error)
     return status;
 }
 
-tutti_status tti_pipeline_run(struct tti_pipeline *p, tutti_error *error)
+tutti_status tti_pipeline_run(struct tti_hier_call *c, const struct tti_pipeline_steps *steps, void *user,
+                              size_t chunks, tutti_error *error)
 {
+    struct tti_pipeline p = {.c = c, .steps = steps, .user = user, .chunks = chunks};
     tutti_status status = TUTTI_OK;
-    if (p->chunks > 1) {
-        return overlapped(p, error);
+    if (chunks > 1) {
+        return overlapped(&p, error);
     }
-    if (p->chunks == 1) {
-        status = first(p, error);
-        status = status == TUTTI_OK && p->between && p->c->s->rail ? p->between(p, 0, error) : status;
-        status = status == TUTTI_OK && p->after ? p->after(p, 0, error) : status;
+    if (chunks == 1) {
+        status = first(&p, error);
+        status = status == TUTTI_OK && steps->between && c->s->rail ? steps->between(&p, 0, error) : status;
+        status = status == TUTTI_OK && steps->after ? steps->after(&p, 0, error) : status;
     }
     return status;
 }

@@ -12,14 +12,20 @@
  */
 struct tti_pipeline {
     struct tti_hier_call *c;
+    const struct tti_pipeline_steps *steps;
     void *user;
     size_t chunks;
-    tutti_status (*before)(struct tti_pipeline *p, size_t k, tutti_error *error); /* each may be NULL */
-    tutti_status (*between)(struct tti_pipeline *p, size_t k, tutti_error *error);
-    tutti_status (*after)(struct tti_pipeline *p, size_t k, tutti_error *error);
     size_t posted; /* the chunk of the helper's job */
 };
 
-tutti_status tti_pipeline_run(struct tti_pipeline *p, tutti_error *error);
+/* Each may be NULL. */
+struct tti_pipeline_steps {
+    tutti_status (*before)(struct tti_pipeline *p, size_t k, tutti_error *error);
+    tutti_status (*between)(struct tti_pipeline *p, size_t k, tutti_error *error);
+    tutti_status (*after)(struct tti_pipeline *p, size_t k, tutti_error *error);
+};
+
+tutti_status tti_pipeline_run(struct tti_hier_call *c, const struct tti_pipeline_steps *steps, void *user,
+                              size_t chunks, tutti_error *error);
 
 #endif

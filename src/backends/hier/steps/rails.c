@@ -70,3 +70,12 @@ tutti_status tti_window_from_host(struct tti_hier_call *c, const struct tti_wind
 {
     return transfer(c, plan, k, host, false, error);
 }
+
+tutti_status tti_windows_run(struct tti_hier_call *c, const struct tti_pipeline_steps *steps, const tutti_parts *parts,
+                             size_t equal, bool with_all, tutti_error *error)
+{
+    struct tti_windows_plan plan = {0};
+    tti_windows_make(c->s, parts, equal, c->item, &plan.windows);
+    const tutti_status status = tti_windows_memory(c, &plan, c->item, with_all, error);
+    return status == TUTTI_OK ? tti_pipeline_run(c, steps, &plan, plan.windows.count, error) : status;
+}

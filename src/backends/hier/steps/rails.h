@@ -3,6 +3,7 @@
 #ifndef TTI_BACKENDS_HIER_STEPS_RAILS_H
 #define TTI_BACKENDS_HIER_STEPS_RAILS_H
 
+#include "backends/hier/steps/pipeline.h"
 #include "backends/hier/steps/windows.h"
 
 /* The memory of a collective in windows: two buffers each, since two windows are in progress. `all` is used by one at a
@@ -26,5 +27,10 @@ tutti_status tti_window_to_host(struct tti_hier_call *c, const struct tti_window
                                 tutti_error *error);
 tutti_status tti_window_from_host(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,
                                   tutti_error *error);
+
+/* A pipeline over the windows of a joined tensor whose elements travel as they are: p->user is a tti_windows_plan. `parts`
+ * and `equal` as in tti_windows. */
+tutti_status tti_windows_run(struct tti_hier_call *c, const struct tti_pipeline_steps *steps, const tutti_parts *parts,
+                             size_t equal, bool with_all, tutti_error *error);
 
 #endif
