@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process/fork.h"
+#include "base/process/thread.h"
 
 #define NOT_SET 0
 
@@ -130,13 +131,7 @@ static tutti_status start(tutti_error *error)
     if (running) {
         return TUTTI_OK;
     }
-    /* Signals are the application's: none is delivered here. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&thread, NULL, serve, (void *)serial);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = tti_thread_create(&thread, NULL, serve, (void *)serial);
     running = code == 0;
     return running ? TUTTI_OK : tti_error_system(error, code, "the thread that watches deadlines cannot be started");
 }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/host/sched_slice.h"
+#include "base/process/thread.h"
 
 void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker))
 {
@@ -50,13 +51,7 @@ tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&worker->lock);
     if (!atomic_load_explicit(&worker->started, memory_order_relaxed)) {
-        /* Signals are the application's: none is delivered here. */
-        sigset_t all;
-        sigset_t before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        int code = pthread_create(&worker->thread, NULL, run, worker);
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        int code = tti_thread_create(&worker->thread, NULL, run, worker);
         if (code == 0) {
             /* release: pairs with the acquire in tti_worker_start */
             atomic_store_explicit(&worker->started, 1, memory_order_release);

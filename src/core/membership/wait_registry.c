@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/process/thread.h"
 
 #define MAGIC           0x6e6f7465u         /* "note" */
 #define STORE_ANSWER_NS INT64_C(3000000000) /* for a store that answers slowly: behind the limit of the caller */
@@ -278,17 +279,11 @@ static bool start(struct tti_wait_registry *a)
 {
     pthread_attr_t attributes;
     pthread_t thread;
-    sigset_t all;
-    sigset_t before;
     if (a->running || pthread_attr_init(&attributes) != 0) {
         return a->running;
     }
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    /* Signals are the application's: none is delivered here. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    a->running = pthread_create(&thread, &attributes, serve, a) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    a->running = tti_thread_create(&thread, &attributes, serve, a) == 0;
     pthread_attr_destroy(&attributes);
     return a->running;
 }

@@ -37,6 +37,7 @@
 #include "base/clock.h"
 #include "base/host/sched_slice.h"
 #include "base/process/fork.h"
+#include "base/process/thread.h"
 #include "base/wait/futex_waitv.h"
 #include "engine/failure/fault.h"
 #include "engine/failure/peer_death.h"
@@ -331,13 +332,7 @@ static struct monitor *start(void)
     }
     k->process = getpid();
     pthread_cond_init(&k->started, NULL);
-    /* No signal of the application may be delivered to this thread. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&k->thread, NULL, monitor_main, k);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int code = tti_thread_create(&k->thread, NULL, monitor_main, k);
     if (code != 0) {
         pthread_cond_destroy(&k->started);
         free(k);

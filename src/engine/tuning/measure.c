@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/process/thread.h"
 #include "engine/tuning/measure_times.h"
 
 #define STACK ((size_t)256 << 10)
@@ -66,22 +67,16 @@ static void *thread_1(void *measurement)
     return NULL;
 }
 
-/* The threads block all signals: the caller's handlers do not run on them. */
 static bool run_threads(struct tti_measurement *m)
 {
     pthread_attr_t attributes;
     pthread_t threads[2];
-    sigset_t all;
-    sigset_t before;
     if (pthread_attr_init(&attributes) != 0) {
         return false;
     }
     pthread_attr_setstacksize(&attributes, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool first = pthread_create(&threads[0], &attributes, thread_0, m) == 0;
-    const bool second = first && pthread_create(&threads[1], &attributes, thread_1, m) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const bool first = tti_thread_create(&threads[0], &attributes, thread_0, m) == 0;
+    const bool second = first && tti_thread_create(&threads[1], &attributes, thread_1, m) == 0;
     pthread_attr_destroy(&attributes);
     if (first && !second) {
         atomic_store_explicit(&m->stop, 1, memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/process/thread.h"
 #include "store/fork_safety.h"
 #include "store/server/service.h"
 
@@ -137,13 +138,7 @@ static void join_ended(void)
 
 static tutti_status start_thread(struct tti_server *server, tutti_error *error)
 {
-    /* Signals are the application's: none is delivered here. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&server->thread, NULL, serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = tti_thread_create(&server->thread, NULL, serve, server);
     return code == 0 ? TUTTI_OK : tti_error_system(error, code, "the thread that serves the store cannot be started");
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/process/thread.h"
 
 void tti_helper_init(struct tti_helper *h)
 {
@@ -43,13 +44,7 @@ static void *serve(void *argument)
 
 static tutti_status start(struct tti_helper *h, tutti_error *error)
 {
-    /* All signals are blocked: the application's threads handle them. */
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int code = pthread_create(&h->thread, NULL, serve, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int code = tti_thread_create(&h->thread, NULL, serve, h);
     h->started = code == 0;
     return code == 0 ? TUTTI_OK : tti_error_system(error, code, "no thread for the steps between hosts can be started");
 }
