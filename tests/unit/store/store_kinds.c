@@ -465,13 +465,11 @@ static void *join_served(void *url)
 static void who_joins_does_not_serve(void **state)
 {
     (void)state;
-    char name[64];
     char url[80];
     struct tti_store *joined = NULL;
     tutti_error error;
     pthread_t thread;
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
+    unique_unix_url(url);
     assert_int_equal(tti_store_open_served(url, 30, &joined, &error), TUTTI_TIMEOUT);
     assert_non_null(strstr(error.message, url));
     assert_null(joined);

@@ -62,11 +62,9 @@ static void check(const char *url, bool sealed)
 static void a_server_without_memory_says_so(void **state)
 {
     (void)state;
-    char url[300];
-    char name[100];
+    char url[80];
     set_token(NULL);
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
+    unique_unix_url(url);
     check(url, false);
     check("tcp://127.0.0.1:0", false);
 }

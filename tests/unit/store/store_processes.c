@@ -38,17 +38,17 @@ static void exchange(const char *url, int index)
         CHILD_CHECK(status == TUTTI_OK || status == TUTTI_PEER_LEFT);
     }
     tti_store_release(store);
-    tti_store_shutdown();
 }
 
-static void run_exchange(const char *url)
+static void run_children(void (*run)(const char *url, int index), const char *url)
 {
     pid_t children[CHILDREN];
     for (int i = 0; i < CHILDREN; i++) {
         children[i] = fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
-            exchange(url, i);
+            run(url, i);
+            tti_store_shutdown();
             _exit(0);
         }
     }
@@ -61,11 +61,9 @@ static void processes_meet_by_unix(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
-        char name[64];
         char url[80];
-        unique_name(name, sizeof(name));
-        snprintf(url, sizeof(url), "unix:%s", name);
-        run_exchange(url);
+        unique_unix_url(url);
+        run_children(exchange, url);
     }
 }
 
@@ -76,8 +74,18 @@ static void processes_meet_by_file(void **state)
     char url[80];
     assert_non_null(mkdtemp(directory));
     snprintf(url, sizeof(url), "file:%s", directory);
-    run_exchange(url);
+    run_children(exchange, url);
     remove_directory(directory);
+}
+
+static void open_often(const char *url, int index)
+{
+    (void)index;
+    for (int round = 0; round < 50; round++) {
+        struct tti_store *store = open_store(url, false);
+        CHILD_CHECK(store);
+        tti_store_release(store);
+    }
 }
 
 /* The name is free the moment a server ends, and the next one takes it: a process that opens in between must find a
@@ -85,27 +93,9 @@ static void processes_meet_by_file(void **state)
 static void servers_follow_one_another(void **state)
 {
     (void)state;
-    char name[64];
     char url[80];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
-    pid_t children[CHILDREN];
-    for (int i = 0; i < CHILDREN; i++) {
-        children[i] = fork();
-        assert_true(children[i] >= 0);
-        if (children[i] == 0) {
-            for (int round = 0; round < 50; round++) {
-                struct tti_store *store = open_store(url, false);
-                CHILD_CHECK(store);
-                tti_store_release(store);
-            }
-            tti_store_shutdown();
-            _exit(0);
-        }
-    }
-    for (int i = 0; i < CHILDREN; i++) {
-        expect_child(children[i], 0);
-    }
+    unique_unix_url(url);
+    run_children(open_often, url);
 }
 
 /* A child that waits until it is sent a line. */
@@ -164,17 +154,34 @@ static bool hear(int fd, char *text, size_t capacity)
     return false;
 }
 
-static void tcp_child(int from, int to)
+static struct tti_store *open_sent_store(int from)
 {
     char url[300];
     CHILD_CHECK(hear(from, url, sizeof(url)));
     struct tti_store *store = open_store(url, false);
     CHILD_CHECK(store);
+    return store;
+}
+
+/* Sends it the text, and waits for its answer. */
+static struct helper start_ready_helper(void (*run)(int from_parent, int to_parent), const char *sent)
+{
+    char text[16];
+    struct helper helper = start_helper(run);
+    tell(helper.to, sent);
+    assert_true(hear(helper.from, text, sizeof(text)));
+    return helper;
+}
+
+static void tcp_child(int from, int to)
+{
+    char text[8];
+    struct tti_store *store = open_sent_store(from);
     char value[8] = "";
     CHILD_CHECK(tti_store_get(store, "question", value, sizeof(value), NULL, LONG_MS, NULL) == TUTTI_OK);
     CHILD_CHECK(tti_store_set(store, "answer", value, 2, NULL) == TUTTI_OK);
     tell(to, "done");
-    CHILD_CHECK(!hear(from, url, sizeof(url)));
+    CHILD_CHECK(!hear(from, text, sizeof(text)));
     tti_store_release(store);
 }
 
@@ -199,11 +206,8 @@ static void processes_meet_by_tcp(void **state)
 
 static void serving_child(int from, int to)
 {
-    char url[300];
     char text[8];
-    CHILD_CHECK(hear(from, url, sizeof(url)));
-    struct tti_store *store = open_store(url, false);
-    CHILD_CHECK(store);
+    struct tti_store *store = open_sent_store(from);
     int fd = memfd_create("passed", MFD_CLOEXEC);
     CHILD_CHECK(write(fd, "memory", 6) == 6);
     CHILD_CHECK(tti_store_put_fd(store, "fd", fd, 2, NULL) == TUTTI_OK);
@@ -228,14 +232,10 @@ static void read_passed(struct tti_store *store)
 static void the_first_one_may_leave(void **state)
 {
     (void)state;
-    char name[64];
     char url[80];
     char text[16];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
-    struct helper helper = start_helper(serving_child);
-    tell(helper.to, url);
-    assert_true(hear(helper.from, text, sizeof(text)));
+    unique_unix_url(url);
+    struct helper helper = start_ready_helper(serving_child, url);
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
     read_passed(store);
@@ -257,26 +257,20 @@ static void the_first_one_may_leave(void **state)
 
 static void killed_child(int from, int to)
 {
-    char url[300];
-    CHILD_CHECK(hear(from, url, sizeof(url)));
-    struct tti_store *store = open_store(url, false);
-    CHILD_CHECK(store);
+    char text[8];
+    (void)open_sent_store(from);
     tell(to, "served");
-    hear(from, url, sizeof(url));
+    hear(from, text, sizeof(text));
     _exit(1);
 }
 
 static void a_killed_server_ends_a_waiting_get(void **state)
 {
     (void)state;
-    char name[64];
     char url[80];
     char text[16];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
-    struct helper helper = start_helper(killed_child);
-    tell(helper.to, url);
-    assert_true(hear(helper.from, text, sizeof(text)));
+    unique_unix_url(url);
+    struct helper helper = start_ready_helper(killed_child, url);
     pid_t killer = fork();
     if (killer == 0) {
         /* After the parent has seen the key, the child is inside its get, or about to be: either must end. */
@@ -356,10 +350,8 @@ static void a_forked_child_is_told(void **state)
 static void a_forked_child_keeps_nothing(void **state)
 {
     (void)state;
-    char name[64];
     char url[80];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
+    unique_unix_url(url);
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
     assert_int_equal(tti_store_set(store, "old", NULL, 0, NULL), TUTTI_OK);
@@ -388,10 +380,8 @@ static void unmapped_user_trusts_no_peer(void **state)
 {
     (void)state;
     enum { CANNOT_BE_TRIED = 77 };
-    char name[64];
     char url[80];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
+    unique_unix_url(url);
     const unsigned outside = (unsigned)geteuid();
     const pid_t child = fork();
     if (child == 0) {
@@ -423,16 +413,23 @@ static void unmapped_user_trusts_no_peer(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Becomes another user, and reads the name of root's store. Returns a socket; *address is the store's. */
+static int become_other_user(int from, struct sockaddr_un *address, socklen_t *length)
+{
+    char name[64];
+    CHILD_CHECK(hear(from, name, sizeof(name)));
+    CHILD_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    *length = unix_address(address, 0, name);
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
 /* Another user connects: the server drops the connection unread. */
 static void other_user_knocks(int from, int to)
 {
-    char name[64];
-    (void)to;
-    CHILD_CHECK(hear(from, name, sizeof(name)));
-    CHILD_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
     struct sockaddr_un address;
-    socklen_t length = unix_address(&address, 0, name);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length;
+    (void)to;
+    int fd = become_other_user(from, &address, &length);
     CHILD_CHECK(connect(fd, (struct sockaddr *)&address, length) == 0);
     char byte;
     ssize_t count = read(fd, &byte, 1);
@@ -446,10 +443,8 @@ static void another_user_is_not_let_in(void **state)
     if (geteuid() != 0) {
         skip();
     }
-    char name[64];
     char url[80];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
+    const char *name = unique_unix_url(url);
     struct helper helper = start_helper(other_user_knocks);
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
@@ -464,15 +459,13 @@ static void another_user_is_not_let_in(void **state)
 /* Another user occupies the name: the store refuses to connect to it. */
 static void other_user_occupies(int from, int to)
 {
-    char name[64];
-    CHILD_CHECK(hear(from, name, sizeof(name)));
-    CHILD_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+    char text[8];
     struct sockaddr_un address;
-    socklen_t length = unix_address(&address, 0, name);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length;
+    int fd = become_other_user(from, &address, &length);
     CHILD_CHECK(bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 8) == 0);
     tell(to, "bound");
-    hear(from, name, sizeof(name));
+    hear(from, text, sizeof(text));
     close(fd);
 }
 
@@ -482,14 +475,9 @@ static void another_users_server_is_refused(void **state)
     if (geteuid() != 0) {
         skip();
     }
-    char name[64];
     char url[80];
-    char text[16];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
-    struct helper helper = start_helper(other_user_occupies);
-    tell(helper.to, name);
-    assert_true(hear(helper.from, text, sizeof(text)));
+    const char *name = unique_unix_url(url);
+    struct helper helper = start_ready_helper(other_user_occupies, name);
     struct tti_store *store = NULL;
     tutti_error error;
     assert_int_equal(tti_store_open(url, false, LONG_MS, &store, &error), TUTTI_AUTH);

@@ -160,11 +160,9 @@ static void *come_and_go(void *argument)
 static void servers_come_and_go(void **state)
 {
     struct fixture *f = *state;
-    char name[64];
     char url[80];
     pthread_t threads[4];
-    unique_name(name, sizeof(name));
-    snprintf(url, sizeof(url), "unix:%s", name);
+    unique_unix_url(url);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, url), 0);
     }

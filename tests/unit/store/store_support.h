@@ -41,6 +41,15 @@ static inline void unique_name(char *name, size_t capacity)
     snprintf(name, capacity, "test-%d-%d", (int)getpid(), counter++);
 }
 
+/* Writes unix:NAME. Returns NAME. */
+static inline const char *unique_unix_url(char url[80])
+{
+    char name[64];
+    unique_name(name, sizeof(name));
+    snprintf(url, 80, "unix:%s", name);
+    return strchr(url, ':') + 1;
+}
+
 static inline void expect_child(pid_t child, int code)
 {
     int status = 0;
