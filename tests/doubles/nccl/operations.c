@@ -137,99 +137,66 @@ static ncclResult_t operate(struct ncclComm *comm, const struct tti_call *call, 
     return tti_end_call(comm, result);
 }
 
+static struct tti_call call_of(const char *name, enum tti_kind kind, const void *send, void *recv, size_t count,
+                               ncclDataType_t type, cudaStream_t stream)
+{
+    return (struct tti_call){
+        .name = name, .kind = kind, .send = send, .recv = recv, .count = count, .type = (int)type, .stream = stream};
+}
+
 TTI_NCCL_EXPORT ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
                                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "AllReduce",
-                                  .kind = TTI_ALL_REDUCE,
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .op = (int)op,
-                                  .stream = stream};
+    struct tti_call call = call_of("AllReduce", TTI_ALL_REDUCE, send, recv, count, type, stream);
+    call.op = (int)op;
     return operate(comm, &call, NULL);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                                         int root, ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "Reduce",
-                                  .kind = TTI_REDUCE,
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .op = (int)op,
-                                  .root = root,
-                                  .stream = stream};
+    struct tti_call call = call_of("Reduce", TTI_REDUCE, send, recv, count, type, stream);
+    call.op = (int)op;
+    call.root = root;
     return operate(comm, &call, NULL);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                            ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "Broadcast",
-                                  .kind = TTI_BROADCAST,
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .root = root,
-                                  .stream = stream};
+    struct tti_call call = call_of("Broadcast", TTI_BROADCAST, send, recv, count, type, stream);
+    call.root = root;
     return operate(comm, &call, NULL);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclAllGather(const void *send, void *recv, size_t count, ncclDataType_t type,
                                            ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "AllGather",
-                                  .kind = TTI_ALL_GATHER,
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .stream = stream};
+    const struct tti_call call = call_of("AllGather", TTI_ALL_GATHER, send, recv, count, type, stream);
     return operate(comm, &call, NULL);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t count, ncclDataType_t type,
                                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "ReduceScatter",
-                                  .kind = TTI_REDUCE_SCATTER,
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .op = (int)op,
-                                  .stream = stream};
+    struct tti_call call = call_of("ReduceScatter", TTI_REDUCE_SCATTER, send, recv, count, type, stream);
+    call.op = (int)op;
     return operate(comm, &call, NULL);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclSend(const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                                       cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "Send",
-                                  .kind = TTI_SEND,
-                                  .send = send,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .root = peer,
-                                  .stream = stream};
+    struct tti_call call = call_of("Send", TTI_SEND, send, NULL, count, type, stream);
+    call.root = peer;
     return operate(comm, &call, NULL);
 }
 
 TTI_NCCL_EXPORT ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                                       cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "Recv",
-                                  .kind = TTI_RECV,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .root = peer,
-                                  .stream = stream};
+    struct tti_call call = call_of("Recv", TTI_RECV, NULL, recv, count, type, stream);
+    call.root = peer;
     return operate(comm, &call, NULL);
 }
 
@@ -245,13 +212,8 @@ static ncclResult_t all_to_all(const struct tti_call *call, ncclComm_t comm)
 TTI_NCCL_EXPORT ncclResult_t ncclGather(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                         ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "Gather",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .root = root,
-                                  .stream = stream};
+    struct tti_call call = call_of("Gather", 0, send, recv, count, type, stream);
+    call.root = root;
     const struct pattern pattern = {
         .send_parts = 1, .recv_parts = comm && comm->rank == root ? (size_t)comm->ranks : 0, .in_place = true};
     return TTI_DOUBLE_IS_RCCL || tti_version() >= 22803 ? operate(comm, &call, &pattern) : tti_too_new(call.name);
@@ -260,13 +222,8 @@ TTI_NCCL_EXPORT ncclResult_t ncclGather(const void *send, void *recv, size_t cou
 TTI_NCCL_EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t count, ncclDataType_t type, int root,
                                          ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {.name = "Scatter",
-                                  .send = send,
-                                  .recv = recv,
-                                  .count = count,
-                                  .type = (int)type,
-                                  .root = root,
-                                  .stream = stream};
+    struct tti_call call = call_of("Scatter", 0, send, recv, count, type, stream);
+    call.root = root;
     const struct pattern pattern = {
         .send_parts = comm && comm->rank == root ? (size_t)comm->ranks : 0, .recv_parts = 1, .in_place = true};
     return TTI_DOUBLE_IS_RCCL || tti_version() >= 22803 ? operate(comm, &call, &pattern) : tti_too_new(call.name);
@@ -277,8 +234,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclScatter(const void *send, void *recv, size_t co
 TTI_NCCL_EXPORT ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t count, ncclDataType_t type,
                                           ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {
-        .name = "AlltoAll", .send = send, .recv = recv, .count = count, .type = (int)type, .stream = stream};
+    const struct tti_call call = call_of("AlltoAll", 0, send, recv, count, type, stream);
     return tti_version() >= 22803 ? all_to_all(&call, comm) : tti_too_new(call.name);
 }
 #endif
@@ -287,8 +243,7 @@ TTI_NCCL_EXPORT ncclResult_t ncclAlltoAll(const void *send, void *recv, size_t c
 TTI_NCCL_EXPORT ncclResult_t ncclAllToAll(const void *send, void *recv, size_t count, ncclDataType_t type,
                                           ncclComm_t comm, cudaStream_t stream)
 {
-    const struct tti_call call = {
-        .name = "AllToAll", .send = send, .recv = recv, .count = count, .type = (int)type, .stream = stream};
+    const struct tti_call call = call_of("AllToAll", 0, send, recv, count, type, stream);
     return all_to_all(&call, comm);
 }
 
