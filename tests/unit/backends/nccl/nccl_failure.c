@@ -26,6 +26,23 @@ static tutti_status run_sum(const struct rank *r, void *memory, int64_t timeout_
     return r->backend->ops->run(r->state, &op, error);
 }
 
+/* Returns memory for COUNT elements. */
+static void *open_group(struct rank *r)
+{
+    tutti_error error;
+    tti_error_clear(&error);
+    CHECK_OK(rank_open(r, &error));
+    return device_alloc(r, COUNT * sizeof(float));
+}
+
+/* Complete on all ranks: else one rank may fail while another still ends this call. */
+static void run_first_call(const struct rank *r, void *memory)
+{
+    tutti_error error;
+    CHECK_OK(run_sum(r, memory, 10000, &error));
+    pass_all(r, 1);
+}
+
 /* The group stays failed, and returns the cause. */
 static void check_revoked(const struct rank *r, void *memory, tutti_status cause, const char *words)
 {
@@ -43,11 +60,8 @@ static void check_revoked(const struct rank *r, void *memory, tutti_status cause
 static void refused_call(struct rank *r)
 {
     tutti_error error;
-    tti_error_clear(&error);
-    CHECK_OK(rank_open(r, &error));
-    void *memory = device_alloc(r, COUNT * sizeof(float));
-    CHECK_OK(run_sum(r, memory, 10000, &error));
-    pass_all(r, 1); /* else one rank may fail while another still ends the first call */
+    void *memory = open_group(r);
+    run_first_call(r, memory);
     const tutti_status status = run_sum(r, memory, SHORT_MS, &error);
     CHECK(error.scope == TUTTI_SCOPE_GROUP);
     if (r->rank == r->size - 1) {
@@ -67,11 +81,8 @@ static void refused_call(struct rank *r)
 static void asynchronous_error(struct rank *r)
 {
     tutti_error error;
-    tti_error_clear(&error);
-    CHECK_OK(rank_open(r, &error));
-    void *memory = device_alloc(r, COUNT * sizeof(float));
-    CHECK_OK(run_sum(r, memory, 10000, &error));
-    pass_all(r, 1); /* else one rank may fail while another still ends the first call */
+    void *memory = open_group(r);
+    run_first_call(r, memory);
     const tutti_status status = run_sum(r, memory, 2 * SHORT_MS, &error);
     CHECK(status == TUTTI_BACKEND || (r->rank != r->size - 1 && status == TUTTI_TIMEOUT));
     if (status == TUTTI_BACKEND) {
@@ -86,11 +97,8 @@ static void asynchronous_error(struct rank *r)
 static void kernel_hangs(struct rank *r)
 {
     tutti_error error;
-    tti_error_clear(&error);
-    CHECK_OK(rank_open(r, &error));
-    void *memory = device_alloc(r, COUNT * sizeof(float));
-    CHECK_OK(run_sum(r, memory, 10000, &error));
-    pass_all(r, 1); /* else one rank may fail while another still ends the first call */
+    void *memory = open_group(r);
+    run_first_call(r, memory);
     CHECK(run_sum(r, memory, SHORT_MS, &error) == TUTTI_TIMEOUT);
     CHECK(error.elapsed_ms >= SHORT_MS && error.suspect == -1);
     CHECK(strstr(error.message, "all_reduce: call 2 on lane 0") != NULL);
@@ -105,9 +113,7 @@ static void abort_hangs(struct rank *r)
 {
     tutti_error error;
     char text[1024];
-    tti_error_clear(&error);
-    CHECK_OK(rank_open(r, &error));
-    void *memory = device_alloc(r, COUNT * sizeof(float));
+    void *memory = open_group(r);
     CHECK(run_sum(r, memory, SHORT_MS, &error) == TUTTI_TIMEOUT);
     CHECK(strstr(error.message, "ncclCommAbort has not returned") != NULL);
     CHECK(strstr(error.message, "may still use the tensors") != NULL);
@@ -122,9 +128,7 @@ static void abort_hangs(struct rank *r)
 static void rank_stays_away(struct rank *r)
 {
     tutti_error error;
-    tti_error_clear(&error);
-    CHECK_OK(rank_open(r, &error));
-    void *memory = device_alloc(r, COUNT * sizeof(float));
+    void *memory = open_group(r);
     CHECK_OK(run_sum(r, memory, 10000, &error));
     if (r->rank != r->size - 1) {
         const tutti_status status = run_sum(r, memory, SHORT_MS, &error);
@@ -152,9 +156,7 @@ static void aborted(struct rank *r)
 {
     pthread_t thread;
     tutti_error error;
-    tti_error_clear(&error);
-    CHECK_OK(rank_open(r, &error));
-    void *memory = device_alloc(r, COUNT * sizeof(float));
+    void *memory = open_group(r);
     if (r->rank == 0) {
         CHECK(pthread_create(&thread, NULL, abort_soon, r) == 0);
         CHECK(run_sum(r, memory, -1, &error) == TUTTI_REVOKED);
