@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/check.h"
+#include "start_functions.h"
 
 #define RANKS 2
 
@@ -21,22 +22,6 @@ static void nothing(const tutti_event *event, void *user)
 {
     (void)event;
     (void)user;
-}
-
-static tutti_status start_barrier(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)user;
-    return tutti_barrier_async(g, call, work);
-}
-
-static tutti_status never(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)g;
-    (void)call;
-    (void)user;
-    (void)work;
-    EXPECT(!"reached");
-    return TUTTI_INTERNAL;
 }
 
 static void objects(tutti_group *g, tutti_group *stale)
@@ -59,7 +44,7 @@ static void objects(tutti_group *g, tutti_group *stale)
         BAD(want, "events_on_error: the events", tutti_events_on_error(bad[i], nothing, NULL, &id, &e));
         BAD(want, "events_on_operation: the events", tutti_events_on_operation(bad[i], 1, nothing, NULL, &id, &e));
         BAD(want, "events_start: the events",
-            tutti_events_start(bad[i], 1, never, NULL, NULL, nothing, NULL, &work, &e));
+            tutti_events_start(bad[i], 1, start_never, NULL, NULL, nothing, NULL, &work, &e));
         BAD(want, "events_remove: the events", tutti_events_remove(bad[i], 1, &e));
         BAD(want, "events_destroy: the events", tutti_events_destroy(bad[i], &e));
         EXPECT(id == 5 && work == NULL);
@@ -86,16 +71,16 @@ static void listeners(tutti_group *g)
     BAD(TUTTI_INVALID_ARGUMENT, "start function is NULL",
         tutti_events_start(events, 1, NULL, NULL, NULL, nothing, NULL, &work, &e));
     BAD(TUTTI_INVALID_ARGUMENT, "operation_id is 0",
-        tutti_events_start(events, 0, never, NULL, NULL, nothing, NULL, &work, &e));
+        tutti_events_start(events, 0, start_never, NULL, NULL, nothing, NULL, &work, &e));
     tutti_call call = {.size = 7};
     BAD(TUTTI_INVALID_ARGUMENT, "call.size",
-        tutti_events_start(events, 1, never, NULL, &call, nothing, NULL, &work, &e));
+        tutti_events_start(events, 1, start_never, NULL, &call, nothing, NULL, &work, &e));
     call.size = 5000;
     BAD(TUTTI_INVALID_ARGUMENT, "call.size",
-        tutti_events_start(events, 1, never, NULL, &call, nothing, NULL, &work, &e));
+        tutti_events_start(events, 1, start_never, NULL, &call, nothing, NULL, &work, &e));
     call.size = (uint32_t)(offsetof(tutti_call, error) + 4); /* half a pointer */
     BAD(TUTTI_INVALID_ARGUMENT, "call.size",
-        tutti_events_start(events, 1, never, NULL, &call, nothing, NULL, &work, &e));
+        tutti_events_start(events, 1, start_never, NULL, &call, nothing, NULL, &work, &e));
     BAD(TUTTI_INVALID_ARGUMENT, "call.lane is 99",
         tutti_events_start(events, 1, start_barrier, NULL, TUTTI_CALL(.lane = 99), nothing, NULL, &work, &e));
     EXPECT(id == 5 && work == NULL);
@@ -105,7 +90,7 @@ static void listeners(tutti_group *g)
         tutti_events_start(events, 1, start_barrier, NULL, TUTTI_CALL(.lane = 99, .error = &start_error), nothing, NULL,
                            &work, &e));
     EXPECT(memcmp(&e, &start_error, sizeof(e)) == 0);
-    EXPECT(tutti_events_start(events, 0, never, NULL, NULL, nothing, NULL, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
+    EXPECT(tutti_events_start(events, 0, start_never, NULL, NULL, nothing, NULL, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
     /* legal calls that seem odd */
     EXPECT_OK(tutti_events_start(events, 0, start_barrier, NULL, NULL, NULL, NULL, &work, &e));
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
@@ -116,12 +101,13 @@ static void listeners(tutti_group *g)
 static void deadlines(tutti_group *g, tutti_group *stale)
 {
     tutti_error e;
-    tutti_start operations[] = {{never, NULL}, {NULL, NULL}};
+    tutti_start operations[] = {{start_never, NULL}, {NULL, NULL}};
     BAD(TUTTI_INVALID_ARGUMENT, "run_with_deadline: the group is NULL",
-        tutti_run_with_deadline(NULL, never, NULL, 0, NULL, &e));
-    BAD(TUTTI_BAD_STATE, "run_with_deadline: the group", tutti_run_with_deadline(stale, never, NULL, 0, NULL, &e));
+        tutti_run_with_deadline(NULL, start_never, NULL, 0, NULL, &e));
+    BAD(TUTTI_BAD_STATE, "run_with_deadline: the group",
+        tutti_run_with_deadline(stale, start_never, NULL, 0, NULL, &e));
     BAD(TUTTI_INVALID_ARGUMENT, "start function is NULL", tutti_run_with_deadline(g, NULL, NULL, 0, NULL, &e));
-    BAD(TUTTI_INVALID_ARGUMENT, "timeout_ms is -2", tutti_run_with_deadline(g, never, NULL, -2, NULL, &e));
+    BAD(TUTTI_INVALID_ARGUMENT, "timeout_ms is -2", tutti_run_with_deadline(g, start_never, NULL, -2, NULL, &e));
     EXPECT(tutti_run_with_deadline(g, NULL, NULL, 0, NULL, NULL) == TUTTI_INVALID_ARGUMENT);
     BAD(TUTTI_INVALID_ARGUMENT, "run_all_with_deadline: the group is NULL",
         tutti_run_all_with_deadline(NULL, operations, 1, 0, NULL, &e));
@@ -158,16 +144,16 @@ static void expect_forked(tutti_group *g, tutti_events *events)
 {
     tutti_error e;
     tutti_events *more = NULL;
-    tutti_start operation = {never, NULL};
+    tutti_start operation = {start_never, NULL};
 #define FORKED(call) EXPECT_ERROR(&e, TUTTI_FORKED, "fork", call)
     FORKED(tutti_events_create(g, &more, &e));
     FORKED(tutti_events_on_complete(events, nothing, NULL, NULL, &e));
     FORKED(tutti_events_on_error(events, nothing, NULL, NULL, &e));
     FORKED(tutti_events_on_operation(events, 1, nothing, NULL, NULL, &e));
-    FORKED(tutti_events_start(events, 1, never, NULL, NULL, nothing, NULL, NULL, &e));
+    FORKED(tutti_events_start(events, 1, start_never, NULL, NULL, nothing, NULL, NULL, &e));
     FORKED(tutti_events_remove(events, 1, &e));
     FORKED(tutti_events_destroy(events, &e));
-    FORKED(tutti_run_with_deadline(g, never, NULL, 0, NULL, &e));
+    FORKED(tutti_run_with_deadline(g, start_never, NULL, 0, NULL, &e));
     FORKED(tutti_run_all_with_deadline(g, &operation, 1, 0, NULL, &e));
 #undef FORKED
 }

@@ -11,12 +11,6 @@
 #define RANKS 2
 #define MANY  50
 
-static tutti_status start_barrier(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)user;
-    return tutti_barrier_async(g, call, work);
-}
-
 static tutti_status fail_without_words(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
     (void)g;

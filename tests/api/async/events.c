@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/check.h"
+#include "start_functions.h"
 
 #define RANKS      2
 #define LANES      4
@@ -40,22 +41,6 @@ static tutti_status start_sum(tutti_group *g, const tutti_call *call, void *user
 {
     DLTensor t = tutti_tensor_1d(user, &one, TUTTI_I32);
     return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
-}
-
-static tutti_status never(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)g;
-    (void)call;
-    (void)user;
-    (void)work;
-    EXPECT(!"reached");
-    return TUTTI_INTERNAL;
-}
-
-static tutti_status start_barrier(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)user;
-    return tutti_barrier_async(g, call, work);
 }
 
 static void every_kind(tutti_group *g)
@@ -120,7 +105,7 @@ static tutti_status start_carelessly(tutti_group *g, const tutti_call *call, voi
     return status;
 }
 
-/* A start function that drops the number gets an error: the handler would never be called. */
+/* A start function that drops the number gets an error: the handler would start_never be called. */
 static void number_lost(tutti_group *g)
 {
     tutti_error e;
@@ -261,7 +246,7 @@ static void next_link(const tutti_event *event, void *user)
     tutti_work *barrier = NULL;
     EXPECT_OK(tutti_barrier_async(c->group, NULL, &barrier));
     c->waited = tutti_work_wait(barrier, TUTTI_FOREVER);
-    c->ran = tutti_run_with_deadline(c->group, never, NULL, 0, NULL, NULL);
+    c->ran = tutti_run_with_deadline(c->group, start_never, NULL, 0, NULL, NULL);
     c->called = tutti_barrier(c->group, NULL);
     EXPECT_OK(tutti_work_release(barrier));
     EXPECT_OK(
@@ -309,7 +294,7 @@ static void taken_back(tutti_group *g)
     EXPECT_OK(tutti_events_destroy(events, &e));
 }
 
-/* Last, because the group fails: an operation that its peer never joins. */
+/* Last, because the group fails: an operation that its peer start_never joins. */
 static _Atomic int deadline_over;
 
 static void deadlines(tutti_group *g)

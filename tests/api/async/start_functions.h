@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start functions for the tests of tutti_run_with_deadline and tutti_run_with_limit. `user` points to an int32_t. */
+/* Start functions for the tests of tutti_run_with_deadline, tutti_run_with_limit and events. `user` points to an
+ * int32_t, where one is used. */
 #ifndef TESTS_API_START_FUNCTIONS_H
 #define TESTS_API_START_FUNCTIONS_H
 
@@ -39,6 +40,23 @@ static inline tutti_status start_and_release(tutti_group *g, const tutti_call *c
     tutti_status status = start_sum(g, call, user, work);
     EXPECT_OK(tutti_work_release(*work));
     return status;
+}
+
+static inline tutti_status start_barrier(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    (void)user;
+    return tutti_barrier_async(g, call, work);
+}
+
+/* For calls that are refused before they start anything. */
+static inline tutti_status start_never(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    (void)g;
+    (void)call;
+    (void)user;
+    (void)work;
+    EXPECT(!"reached");
+    return TUTTI_INTERNAL;
 }
 
 #endif

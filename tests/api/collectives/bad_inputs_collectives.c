@@ -5,31 +5,14 @@
  */
 #include <math.h>
 
-#include "api/check.h"
+#include "api/async/start_functions.h"
+#include "api/bad_inputs.h"
 
 #define RANKS 3
-
-#define BAD(word, call)                                                                                                \
-    do {                                                                                                               \
-        EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, word, call);                                                          \
-        EXPECT_USABLE(g);                                                                                              \
-    } while (0)
-
-#define OPTIONS TUTTI_CALL(.error = &e)
 
 static DLTensor f32(float *data, const int64_t *length)
 {
     return tutti_tensor_1d(data, length, TUTTI_F32);
-}
-
-static tutti_status start_nothing(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    (void)g;
-    (void)call;
-    (void)user;
-    (void)work;
-    EXPECT(!"reached");
-    return TUTTI_INTERNAL;
 }
 
 static void options(tutti_group *g)
@@ -58,7 +41,7 @@ static void options(tutti_group *g)
     BAD("recv: call.size is 0; use TUTTI_CALL", tutti_recv_async(g, &t, 0, 0, &zero, NULL, &work));
     EXPECT_OK(tutti_events_create(g, &events, NULL));
     BAD("events_start: call.size is 0; use TUTTI_CALL",
-        tutti_events_start(events, 1, start_nothing, NULL, &zero, NULL, NULL, &work, NULL));
+        tutti_events_start(events, 1, start_never, NULL, &zero, NULL, NULL, &work, NULL));
     EXPECT_OK(tutti_events_destroy(events, NULL));
     EXPECT(!work);
     zero.size = 12; /* of no version: nothing in it is read */

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bad counts and displacements: the status, and a message that names the list and the entry. The group still works. */
-#include "api/check.h"
+#include "api/bad_inputs.h"
 
 #define RANKS 3
 #define ROWS  9
-
-#define BAD(word, call)                                                                                                \
-    do {                                                                                                               \
-        EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, word, call);                                                          \
-        EXPECT_USABLE(g);                                                                                              \
-    } while (0)
-
-#define OPTIONS TUTTI_CALL(.error = &e)
 
 struct lists {
     int64_t own;

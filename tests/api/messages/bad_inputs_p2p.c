@@ -3,17 +3,10 @@
  * works. */
 #include <stdbool.h>
 
+#include "api/bad_inputs.h"
 #include "api/collectives/bad_tensors.h"
 
 #define RANKS 2
-
-#define BAD(word, call)                                                                                                \
-    do {                                                                                                               \
-        EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, word, call);                                                          \
-        EXPECT_USABLE(g);                                                                                              \
-    } while (0)
-
-#define OPTIONS TUTTI_CALL(.error = &e)
 
 static tutti_status send_tensor(tutti_group *g, const DLTensor *bad, const tutti_call *call)
 {

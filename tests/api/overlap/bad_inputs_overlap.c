@@ -5,6 +5,7 @@
  */
 #include <stdint.h>
 
+#include "api/bad_inputs.h"
 #include "api/collectives/bad_tensors.h"
 
 #define RANKS 3
@@ -24,14 +25,6 @@ static tutti_status compute_one(size_t index, DLTensor *tensor, void *user)
     (void)tensor;
     return compute(user);
 }
-
-#define BAD(word, call)                                                                                                \
-    do {                                                                                                               \
-        EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, word, call);                                                          \
-        EXPECT_USABLE(g);                                                                                              \
-    } while (0)
-
-#define OPTIONS TUTTI_CALL(.error = &e)
 
 static tutti_status overlap_input(tutti_group *g, const DLTensor *bad, const tutti_call *call)
 {
