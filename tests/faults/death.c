@@ -13,15 +13,9 @@ static int failures;
 
 static void check(struct round r)
 {
-    char text[COMPLAINT];
     r.init_ms = r.init_ms > 0 ? r.init_ms : CALL_MS;
     r.call_ms = CALL_MS;
-    judge(stage, run_round(stage, &r), text);
-    if (text[0]) {
-        tell_round(&r, stderr);
-        fprintf(stderr, ": %s\n", text);
-        failures++;
-    }
+    failures += check_round(stage, &r);
 }
 
 int main(int argc, char **argv)

@@ -220,3 +220,15 @@ bool has_waited(const struct stage *s, int32_t rank)
     return rank != s->round.victim && is_end(s->round.fate) && own->init == TUTTI_OK && own->status != TUTTI_OK &&
            own->began_ns < s->happened_ns;
 }
+
+int check_round(struct stage *s, const struct round *r)
+{
+    char text[COMPLAINT];
+    judge(s, run_round(s, r), text);
+    if (text[0] == '\0') {
+        return 0;
+    }
+    tell_round(r, stderr);
+    fprintf(stderr, ": %s\n", text);
+    return 1;
+}

@@ -158,6 +158,8 @@ void tell_round(const struct round *r, FILE *to);
 
 /* Empty if all is as it must be. */
 void judge(const struct stage *s, bool well, char text[COMPLAINT]);
+/* Runs the round and judges it. Prints a complaint; returns the number of them, 0 or 1. */
+int check_round(struct stage *s, const struct round *r);
 /* Whether a rank had to wait for the victim when it happened, and got an error that names it. */
 bool has_waited(const struct stage *s, int32_t rank);
 
