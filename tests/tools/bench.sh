@@ -114,36 +114,27 @@ run_tutti run -n 2 --no-prefix "$tutti" bench broadcast --root 2
 check_status 2 "a root outside the job"
 check_line err '^tutti bench: --root 2: there are only ranks 0 to 1$' "a root outside the job"
 
-refused() { # REGEX ARGS...
-    expected=$1
-    shift
-    run_tutti bench "$@"
-    check_status 2 "bench $*"
-    check_line err "$expected" "bench $*"
-    check_no_line out '^#' "bench $*"
-}
-
-refused "^tutti bench: there is no collective 'all_redce'; there are all_reduce, .* barrier, and all\$" all_redce
-refused "^tutti bench: one collective, a list with commas, or none for all; 'reduce' is one too many" all_reduce reduce
+check_bench_refuses "^tutti bench: there is no collective 'all_redce'; there are all_reduce, .* barrier, and all\$" all_redce
+check_bench_refuses "^tutti bench: one collective, a list with commas, or none for all; 'reduce' is one too many" all_reduce reduce
 for bad in 0 -1 2x '' 1025; do
-    refused "^tutti bench: -n takes a number from 1 to 1024, not '$bad'\$" -n "$bad"
+    check_bench_refuses "^tutti bench: -n takes a number from 1 to 1024, not '$bad'\$" -n "$bad"
 done
 for bad in 0 -8 8T K '' 1.5K 99999999999999999999 1025G '8 K'; do
-    refused "^tutti bench: -b takes a size from 1 to 1024G \(as in 64, 64K, 16M, 1G\), not '$bad'\$" -b "$bad"
+    check_bench_refuses "^tutti bench: -b takes a size from 1 to 1024G \(as in 64, 64K, 16M, 1G\), not '$bad'\$" -b "$bad"
 done
-refused "^tutti bench: -e takes a size" -e 1KiB
-refused '^tutti bench: -b 1024 is more than -e 512$' -b 1K -e 512
-refused "^tutti bench: -f takes a number from 2 to 1048576, not '1'\$" -f 1
-refused "^tutti bench: -d takes an element type .*, not 'f33'\$" -d f33
-refused "^tutti bench: -o takes a reduction .*, not 'mean'\$" -o mean
-refused '^tutti bench: avg is not defined on bool$' -d bool -o avg
-refused "^tutti bench: --root takes a number from 0 to [0-9]+, not '-1'\$" --root -1
-refused '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2
-refused "^tutti bench: -i takes a number from 1 to 1000000, not '0'\$" --iterations 0
-refused "unrecognized option '--warmup'" --warmup 3
-refused "^tutti bench: --placement takes private or heap, not 'stack'\$" --placement stack
-refused "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo
-refused "^tutti bench: --beside measures synchronous calls; leave out --async\$" --beside tutti --async
+check_bench_refuses "^tutti bench: -e takes a size" -e 1KiB
+check_bench_refuses '^tutti bench: -b 1024 is more than -e 512$' -b 1K -e 512
+check_bench_refuses "^tutti bench: -f takes a number from 2 to 1048576, not '1'\$" -f 1
+check_bench_refuses "^tutti bench: -d takes an element type .*, not 'f33'\$" -d f33
+check_bench_refuses "^tutti bench: -o takes a reduction .*, not 'mean'\$" -o mean
+check_bench_refuses '^tutti bench: avg is not defined on bool$' -d bool -o avg
+check_bench_refuses "^tutti bench: --root takes a number from 0 to [0-9]+, not '-1'\$" --root -1
+check_bench_refuses '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2
+check_bench_refuses "^tutti bench: -i takes a number from 1 to 1000000, not '0'\$" --iterations 0
+check_bench_refuses "unrecognized option '--warmup'" --warmup 3
+check_bench_refuses "^tutti bench: --placement takes private or heap, not 'stack'\$" --placement stack
+check_bench_refuses "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo
+check_bench_refuses "^tutti bench: --beside measures synchronous calls; leave out --async\$" --beside tutti --async
 
 run_tutti bench --backend nothing
 check_status 1 "an unknown backend"

@@ -114,23 +114,14 @@ run_tutti run -n 2 --no-prefix "$tutti" bench overlap --step 1 -i 1 --pieces 1
 check_status 0 "overlap inside tutti run"
 check_count out '^overlap: step/max = ' 1 "overlap inside tutti run"
 
-refused() { # REGEX ARGS...
-    expected=$1
-    shift
-    run_tutti bench "$@"
-    check_status 2 "bench $*"
-    check_line err "$expected" "bench $*"
-    check_no_line out '^#' "bench $*"
-}
-
 for bad in 0 -1 10001 5ms ''; do
-    refused "^tutti bench overlap: --step takes a number from 1 to 10000, not '$bad'\$" overlap --step "$bad"
+    check_bench_refuses "^tutti bench overlap: --step takes a number from 1 to 10000, not '$bad'\$" overlap --step "$bad"
 done
-refused "^tutti bench overlap: --pieces takes a number from 1 to 64, not '65'\$" overlap --pieces 65
-refused "^tutti bench overlap: -i takes a number from 1 to 1000000, not '0'\$" overlap -i 0
-refused "^tutti bench overlap: -n takes a number from 1 to 1024, not '0'\$" overlap -n 0
-refused "^tutti bench overlap: takes options only, not 'all_reduce'" overlap all_reduce
-refused '^tutti bench: overlap comes first, and has options of its own: tutti bench overlap --help$' -n 2 overlap
+check_bench_refuses "^tutti bench overlap: --pieces takes a number from 1 to 64, not '65'\$" overlap --pieces 65
+check_bench_refuses "^tutti bench overlap: -i takes a number from 1 to 1000000, not '0'\$" overlap -i 0
+check_bench_refuses "^tutti bench overlap: -n takes a number from 1 to 1024, not '0'\$" overlap -n 0
+check_bench_refuses "^tutti bench overlap: takes options only, not 'all_reduce'" overlap all_reduce
+check_bench_refuses '^tutti bench: overlap comes first, and has options of its own: tutti bench overlap --help$' -n 2 overlap
 
 run_tutti bench overlap --help
 check_status 0 "overlap --help"

@@ -188,25 +188,16 @@ TUTTI_BENCH_PEERS=$work/nowhere run_vs barrier -n 2 --vs gloo,openmpi --record "
 check_status 0 "nobody is there"
 check_count none.csv '^# missing ' 4 "nobody is there"
 
-refused() { # REGEX ARGS...
-    expected=$1
-    shift
-    run_tutti bench "$@"
-    check_status 2 "bench $*"
-    check_line err "$expected" "bench $*"
-    check_no_line out '^#' "bench $*"
-}
-
-refused "^tutti bench: --vs nccl: there is no such contender; there are openmpi, mpich and gloo" --vs nccl
-refused "^tutti bench: --vs openmpi/x: that library has no such settings; there are default, t" --vs openmpi/x
-refused "^tutti bench: --vs openmpi,,mpich: a name is empty$" --vs openmpi,,mpich
-refused "^tutti bench: --vs : a name is empty$" --vs ''
-refused "^tutti bench: --repeat takes a number from 1 to 99, not '0'$" --vs mpich --repeat 0
-refused "^tutti bench: --limit takes a time .*, not '0'$" --vs mpich --limit 0
-refused "^tutti bench: --record, --limit and --heap-from belong to a comparison" --record "$work/x.csv"
-refused "^tutti bench: --vs writes its results by --record FILE.csv; leave out -J" --vs mpich -J "$work/x.json"
-refused "^tutti bench: --vs compares synchronous calls, .*leave out --async" --vs mpich --async
-refused '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2 --vs mpich
+check_bench_refuses "^tutti bench: --vs nccl: there is no such contender; there are openmpi, mpich and gloo" --vs nccl
+check_bench_refuses "^tutti bench: --vs openmpi/x: that library has no such settings; there are default, t" --vs openmpi/x
+check_bench_refuses "^tutti bench: --vs openmpi,,mpich: a name is empty$" --vs openmpi,,mpich
+check_bench_refuses "^tutti bench: --vs : a name is empty$" --vs ''
+check_bench_refuses "^tutti bench: --repeat takes a number from 1 to 99, not '0'$" --vs mpich --repeat 0
+check_bench_refuses "^tutti bench: --limit takes a time .*, not '0'$" --vs mpich --limit 0
+check_bench_refuses "^tutti bench: --record, --limit and --heap-from belong to a comparison" --record "$work/x.csv"
+check_bench_refuses "^tutti bench: --vs writes its results by --record FILE.csv; leave out -J" --vs mpich -J "$work/x.json"
+check_bench_refuses "^tutti bench: --vs compares synchronous calls, .*leave out --async" --vs mpich --async
+check_bench_refuses '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 --root 2 --vs mpich
 TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 run_tutti bench --vs mpich
 check_status 2 "--vs inside a job"
 check_line err "^tutti bench: --vs starts jobs of its own, and cannot be a rank of one" "--vs inside a job"
