@@ -86,27 +86,12 @@ static bool not_behind(uint32_t word, uint32_t value)
     return (int32_t)(word - value) >= 0;
 }
 
-static bool equal(uint32_t word, uint32_t value)
-{
-    return word == value;
-}
-
-static bool shares_a_bit(uint32_t word, uint32_t value)
-{
-    return word & value;
-}
-
-static bool lacks_a_bit(uint32_t word, uint32_t value)
-{
-    return ~(word | value);
-}
-
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
     static bool (*const conditions[])(uint32_t, uint32_t) = {[CU_STREAM_WAIT_VALUE_GEQ] = not_behind,
-                                                             [CU_STREAM_WAIT_VALUE_EQ] = equal,
-                                                             [CU_STREAM_WAIT_VALUE_AND] = shares_a_bit,
-                                                             [CU_STREAM_WAIT_VALUE_NOR] = lacks_a_bit};
+                                                             [CU_STREAM_WAIT_VALUE_EQ] = tti_double_equal,
+                                                             [CU_STREAM_WAIT_VALUE_AND] = tti_double_shares_a_bit,
+                                                             [CU_STREAM_WAIT_VALUE_NOR] = tti_double_lacks_a_bit};
     int device = 0;
     const CUresult code = tti_double_cuda_enter(__func__, &device);
     if (code || flags > CU_STREAM_WAIT_VALUE_NOR) {

@@ -143,6 +143,19 @@ struct tti_double_word {
 };
 
 int tti_double_wait_word(const char *function, int device, void *stream, const struct tti_double_word *word);
+/* Conditions that both vendors have. */
+static inline bool tti_double_equal(uint32_t word, uint32_t value)
+{
+    return word == value;
+}
+static inline bool tti_double_shares_a_bit(uint32_t word, uint32_t value)
+{
+    return word & value;
+}
+static inline bool tti_double_lacks_a_bit(uint32_t word, uint32_t value)
+{
+    return ~(word | value);
+}
 
 /* ---- exported beside the vendor's functions, for the doubles of NCCL and RCCL ---- */
 

@@ -63,27 +63,12 @@ static bool at_least(uint32_t word, uint32_t value)
     return word >= value;
 }
 
-static bool equal(uint32_t word, uint32_t value)
-{
-    return word == value;
-}
-
-static bool shares_a_bit(uint32_t word, uint32_t value)
-{
-    return word & value;
-}
-
-static bool lacks_a_bit(uint32_t word, uint32_t value)
-{
-    return ~(word | value);
-}
-
 hipError_t hipStreamWaitValue32(hipStream_t stream, void *address, uint32_t value, unsigned int flags, uint32_t mask)
 {
     static bool (*const conditions[])(uint32_t, uint32_t) = {[hipStreamWaitValueGte] = at_least,
-                                                             [hipStreamWaitValueEq] = equal,
-                                                             [hipStreamWaitValueAnd] = shares_a_bit,
-                                                             [hipStreamWaitValueNor] = lacks_a_bit};
+                                                             [hipStreamWaitValueEq] = tti_double_equal,
+                                                             [hipStreamWaitValueAnd] = tti_double_shares_a_bit,
+                                                             [hipStreamWaitValueNor] = tti_double_lacks_a_bit};
     int device = 0;
     const hipError_t code = tti_double_hip_enter(__func__, &device);
     if (code || flags > hipStreamWaitValueNor) {
