@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "tensor/strided.h"
+#include "tests/unit/strided_place.h"
 
 enum { BYTES = 16384, MIDDLE = 8192 };
 
@@ -51,24 +52,6 @@ static tutti_status plain_copy_rows(const struct tti_device_rows *rows, void *st
 
 static const struct tti_device plain = {
     .name = "plain", .type = kDLCUDA, .copy = plain_copy, .copy_rows = plain_copy_rows};
-
-static uint32_t random_below(uint32_t *state, uint32_t limit)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (*state >> 8) % limit;
-}
-
-/* Byte offset of element number `flat` from the first one. */
-static int64_t place_of(const DLTensor *t, int64_t flat)
-{
-    int64_t place = 0;
-    int64_t compact = 1;
-    for (int32_t i = t->ndim - 1; i >= 0; i--) {
-        place += flat / compact % t->shape[i] * (t->strides ? t->strides[i] : compact);
-        compact *= t->shape[i];
-    }
-    return place * (t->dtype.bits / 8);
-}
 
 /* Packs and unpacks, and returns how many copies one of them took. */
 static int check_copies(const struct tti_device *device, const DLTensor *t, bool overlaps)

@@ -13,31 +13,13 @@
 #include <cmocka.h>
 
 #include "tensor/strided.h"
+#include "tests/unit/strided_place.h"
 
 enum { BYTES = 4096, MIDDLE = 2048 };
 
 static unsigned char memory[BYTES];
 static unsigned char packed[BYTES];
 static unsigned char back[BYTES];
-
-static uint32_t random_below(uint32_t *state, uint32_t limit)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (*state >> 8) % limit;
-}
-
-/* Byte offset of element number `flat` from the first one, by division, without any merging. */
-static int64_t place_of(const DLTensor *t, int64_t flat)
-{
-    int64_t place = 0;
-    int64_t compact = 1;
-    for (int32_t i = t->ndim - 1; i >= 0; i--) {
-        const int64_t index = flat / compact % t->shape[i];
-        place += index * (t->strides ? t->strides[i] : compact);
-        compact *= t->shape[i];
-    }
-    return place * (t->dtype.bits / 8);
-}
 
 static void check_copies(const DLTensor *t)
 {
