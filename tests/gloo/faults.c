@@ -33,6 +33,15 @@ static tutti_group *join(int32_t rank)
     return g;
 }
 
+/* Every rank has joined, and its connections are made. */
+static tutti_group *join_all(int32_t rank)
+{
+    tutti_group *g = join(rank);
+    EXPECT_OK(tutti_barrier(g, NULL));
+    await_others(rank);
+    return g;
+}
+
 static tutti_status sum(tutti_group *g, int64_t count, int64_t timeout_ms, tutti_error *error)
 {
     float *values = calloc((size_t)count, sizeof(*values));
@@ -128,10 +137,8 @@ static void leaves(int32_t rank, void *user)
     float x = 0;
     const int64_t one = 1;
     DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
-    tutti_group *world = join(rank);
+    tutti_group *world = join_all(rank);
     tutti_error error;
-    EXPECT_OK(tutti_barrier(world, NULL));
-    await_others(rank);
     if (rank != LAST) {
         const tutti_status status = tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.error = &error), NULL);
         EXPECT(status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED);
@@ -147,10 +154,8 @@ static void dies_silent(int32_t rank, void *user)
     float x = 0;
     const int64_t one = 1;
     DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
-    tutti_group *world = join(rank);
+    tutti_group *world = join_all(rank);
     tutti_error error;
-    EXPECT_OK(tutti_barrier(world, NULL));
-    await_others(rank);
     if (rank == LAST) {
         _exit(0);
     }

@@ -250,6 +250,14 @@ static void failure_inside(void **state)
     fixture_free(&f);
 }
 
+/* The cause of an engine's failure, which another rank has reported: an error of the group. */
+static void set_cause(tutti_error *cause, tutti_status status, int32_t suspect, const char *sentence)
+{
+    tti_error_set(cause, status, "%s", sentence);
+    cause->suspect = suspect;
+    snprintf(cause->backend, sizeof(cause->backend), "%s", TTI_HIER_NAME);
+}
+
 /* The cause of a rank on another host comes through the flat engine: it is not renumbered, and gets no second origin. A
  * message of the application that resembles an origin changes nothing. */
 static void failure_elsewhere(void **state)
@@ -260,9 +268,7 @@ static void failure_elsewhere(void **state)
     tutti_error e;
     tutti_error revoked;
     fixture_make(&f);
-    tti_error_set(&f.of_flat.cause, TUTTI_TIMEOUT, "%s", far);
-    f.of_flat.cause.suspect = 3;
-    snprintf(f.of_flat.cause.backend, sizeof(f.of_flat.cause.backend), "%s", TTI_HIER_NAME);
+    set_cause(&f.of_flat.cause, TUTTI_TIMEOUT, 3, far);
     tti_error_set(&e, TUTTI_TIMEOUT, "rank 1 waited 10 ms for rank 0");
     e.elapsed_ms = 10;
     assert_int_equal(tti_hier_fail(f.s, &f.rail, 0, 0, &e), TUTTI_TIMEOUT);
@@ -290,9 +296,7 @@ static void failure_between(void **state)
     struct fixture f;
     tutti_error e;
     fixture_make(&f);
-    tti_error_set(&f.of_rail.cause, TUTTI_PEER_DEAD, "between hosts: rank 3 has died");
-    f.of_rail.cause.suspect = 1;
-    snprintf(f.of_rail.cause.backend, sizeof(f.of_rail.cause.backend), "%s", TTI_HIER_NAME);
+    set_cause(&f.of_rail.cause, TUTTI_PEER_DEAD, 1, "between hosts: rank 3 has died");
     tti_error_set(&e, TUTTI_REVOKED, "the group has failed: between hosts: rank 3 has died");
     e.suspect = 1;
     assert_int_equal(tti_hier_fail(f.s, &f.rail, 0, 0, &e), TUTTI_REVOKED);
@@ -307,9 +311,7 @@ static void failure_of_one_rank(void **state)
     struct fixture f;
     tutti_error e;
     fixture_make(&f);
-    tti_error_set(&f.of_flat.cause, TUTTI_REVOKED, "between hosts: rank 3 cannot read");
-    f.of_flat.cause.suspect = 3;
-    snprintf(f.of_flat.cause.backend, sizeof(f.of_flat.cause.backend), "%s", TTI_HIER_NAME);
+    set_cause(&f.of_flat.cause, TUTTI_REVOKED, 3, "between hosts: rank 3 cannot read");
     assert_int_equal(tti_hier_failure(f.s, &e), TUTTI_REVOKED);
     expect_error(&e, TUTTI_REVOKED, 3, "between hosts: rank 3 cannot read");
     assert_int_equal(f.of_inner.cause.suspect, 1); /* rank 3 is not on this host: this rank reports for it */
