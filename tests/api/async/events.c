@@ -36,13 +36,6 @@ static void hear(const tutti_event *event, void *user)
     atomic_fetch_add(&h->calls, 1);
 }
 
-/* One all_reduce of an int32_t in place. */
-static tutti_status start_sum(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
-{
-    DLTensor t = tutti_tensor_1d(user, &one, TUTTI_I32);
-    return tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, work);
-}
-
 static void every_kind(tutti_group *g)
 {
     tutti_error e;
