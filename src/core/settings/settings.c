@@ -160,6 +160,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                             "choose algorithms for MPI's blocking collectives, by the names or numbers of the MPI "
                             "library, before MPI starts",
                             0, 0},
+    /* RCCL has the same settings under keys of its own: a job may set both, and each row is one line of the lists. */
     [TTI_SET_NCCL_ALGO] = {0, TUTTI_CONFIG_CHOICE, "nccl.algo", "TUTTI_NCCL_ALGO", "auto", "auto|ring|tree",
                            "run all_reduce of every size on this algorithm; auto = the choice of NCCL", 0, 0},
     [TTI_SET_NCCL_BUFFER_SIZE] =
