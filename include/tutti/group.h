@@ -29,6 +29,10 @@ typedef struct tutti_group tutti_group;
  * configuration names a store.
  * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
  * NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks; RANK_TAKEN; MISMATCH (sizes or settings differ).
+ *
+ * Fork: the parent stays the rank. The child is no member: the parent's handles return FORKED there, heap memory is a
+ * private copy, and the end of the child is no failure. The child may call tutti_init as another rank, or with
+ * world_size 1. It must not use MPI or a device that the parent has used. Details: docs/reliability.md.
  */
 TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_error *error);
 
