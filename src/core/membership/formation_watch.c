@@ -48,10 +48,10 @@ static bool is_shared(const struct tti_formation_watch *w)
     return w->parent && w->parent->rendezvous.store == w->rendezvous->store;
 }
 
-void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *place, int32_t size,
+void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *rendezvous, int32_t size,
                          const char *record_key)
 {
-    w->rendezvous = place;
+    w->rendezvous = rendezvous;
     w->size = size;
     w->server = -1;
     w->polled_ns = tti_now_ns();
@@ -61,12 +61,12 @@ void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *p
         const bool serves = w->parent->global_ranks[rank_of(w, i)] == w->parent->served_by;
         w->server = serves && is_shared(w) ? i : w->server;
     }
-    w->refused_before = is_shared(w) ? tti_store_refused_count(place->store) : 0;
-    place->poll_failures = tti_formation_poll;
-    place->poll_user = w;
+    w->refused_before = is_shared(w) ? tti_store_refused_count(rendezvous->store) : 0;
+    rendezvous->poll_failures = tti_formation_poll;
+    rendezvous->poll_user = w;
     /* members without a common group get time to find a bad record themselves before they read of another rank's
      * abort */
-    place->poll_interval_ms = w->parent ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
+    rendezvous->poll_interval_ms = w->parent ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
 }
 
 /* ---- outcome records --------------------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ struct tti_outcome {
 
 /* Fills in the rest of the watch. From now on the waits of the rendezvous poll with it, until its poll_failures is NULL
  * again. */
-void tti_formation_begin(struct tti_formation_watch *watch, struct tti_rendezvous *place, int32_t size,
+void tti_formation_begin(struct tti_formation_watch *watch, struct tti_rendezvous *rendezvous, int32_t size,
                          const char *record_key);
 
 /* A tti_poll_function; `user` is a watch. A failure always fills in *error. */

@@ -125,13 +125,13 @@ static tutti_status grow_timeout(const struct tti_group_plan *plan, tutti_error 
 /* Reads the record of rank 0. Members that fail before it is put report their cause. */
 static tutti_status read_growth(struct tti_group_plan *plan, struct growth *growth, tutti_error *error)
 {
-    struct tti_rendezvous place;
+    struct tti_rendezvous rendezvous;
     size_t length = 0;
-    tti_rendezvous_open(&place, plan->store, plan->name);
-    tti_formation_begin(&plan->watch, &place, INT32_MAX, TTI_GROUP_READY);
-    tutti_status status = place.table.get(place.table.self, "growth", growth, sizeof(*growth), &length,
-                                          tti_remaining_ms(plan->watch.deadline_ns), error);
-    tti_rendezvous_close(&place);
+    tti_rendezvous_open(&rendezvous, plan->store, plan->name);
+    tti_formation_begin(&plan->watch, &rendezvous, INT32_MAX, TTI_GROUP_READY);
+    tutti_status status = rendezvous.table.get(rendezvous.table.self, "growth", growth, sizeof(*growth), &length,
+                                               tti_remaining_ms(plan->watch.deadline_ns), error);
+    tti_rendezvous_close(&rendezvous);
     if (status == TUTTI_TIMEOUT) {
         return grow_timeout(plan, error);
     }

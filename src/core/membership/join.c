@@ -21,7 +21,7 @@
 /* How often this process has joined each store as each rank: the n-th world of a job needs keys of its own. */
 struct join_count {
     struct join_count *next;
-    char *place;
+    char *url;
     int rank;
     unsigned count;
 };
@@ -30,9 +30,9 @@ static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct join_count *counts;
 
 /* Stores that are made for one group and never used again need no count. */
-static bool is_single_use(const char *place)
+static bool is_single_use(const char *url)
 {
-    return strncmp(place, "memory:alone-", 13) == 0 || strncmp(place, "memory:threads-", 15) == 0;
+    return strncmp(url, "memory:alone-", 13) == 0 || strncmp(url, "memory:threads-", 15) == 0;
 }
 
 static void protect_counts(void)
@@ -40,22 +40,22 @@ static void protect_counts(void)
     tti_fork_protect(&counts_lock);
 }
 
-static tutti_status count_join(const char *place, int rank, unsigned *count, tutti_error *error)
+static tutti_status count_join(const char *url, int rank, unsigned *count, tutti_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect_counts);
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&counts_lock);
     struct join_count *c = counts;
-    while (c && (c->rank != rank || strcmp(c->place, place) != 0)) {
+    while (c && (c->rank != rank || strcmp(c->url, url) != 0)) {
         c = c->next;
     }
-    if (!c && (c = calloc(1, sizeof(*c))) && (c->place = strdup(place))) {
+    if (!c && (c = calloc(1, sizeof(*c))) && (c->url = strdup(url))) {
         c->rank = rank;
         c->next = counts;
         counts = c;
     }
-    if (c && c->place) {
+    if (c && c->url) {
         *count = c->count++;
     } else {
         free(c);
@@ -114,25 +114,25 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
 }
 
 /* Port and path: ranks may write the host differently. */
-static const char *without_host(const char *place)
+static const char *without_host(const char *url)
 {
-    const char *host = strncmp(place, "tcp://", 6) == 0 ? place + 6 : NULL;
+    const char *host = strncmp(url, "tcp://", 6) == 0 ? url + 6 : NULL;
     const char *end = host && *host == '[' ? strchr(host, ']') : host;
     const char *port = end ? strchr(end, ':') : NULL;
-    return port ? port : place;
+    return port ? port : url;
 }
 
 /* Worlds inside one process, and worlds with another store than the job, get a suffix that separates them from others
  * with the same number: flight records name groups by it. The same on all ranks. */
-static void add_name_suffix(struct tti_group_plan *plan, const char *place, const char *store)
+static void add_name_suffix(struct tti_group_plan *plan, const char *url, const char *store)
 {
     const char *job = getenv("TUTTI_STORE");
-    if (strncmp(place, "memory:", 7) == 0) {
-        const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY ^ (uint64_t)getpid(), place);
+    if (strncmp(url, "memory:", 7) == 0) {
+        const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY ^ (uint64_t)getpid(), url);
         snprintf(plan->name_suffix, sizeof(plan->name_suffix), "-%08x", (unsigned)tti_hash_fold(hash));
-    } else if (strcmp(place, store) == 0 &&
+    } else if (strcmp(url, store) == 0 &&
                !(job && strcmp(store, job) == 0)) { /* the application has chosen the store */
-        const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY, without_host(place));
+        const uint64_t hash = tti_hash_text(TTI_HASH_EMPTY, without_host(url));
         snprintf(plan->name_suffix, sizeof(plan->name_suffix), "@%06x", (unsigned)tti_hash_fold(hash) & 0xffffffU);
     }
 }
@@ -152,21 +152,21 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     plan.local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan.native_communicator = config ? config->native_communicator : NULL;
     plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
-    char place[320];
+    char url[320];
     if (config && config->store_callbacks) {
-        snprintf(place, sizeof(place), "callbacks:%p", config->store_callbacks->user);
+        snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
         status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
     } else {
-        snprintf(place, sizeof(place), "%s", world.store_url);
+        snprintf(url, sizeof(url), "%s", world.store_url);
         status = tti_store_open(world.store_url, world.serve, plan.opening_ms, &plan.store, error);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     unsigned count = 0; /* as it is where there is no memory to count the first time */
-    status = is_single_use(place) ? TUTTI_OK : count_join(place, world.rank, &count, error);
+    status = is_single_use(url) ? TUTTI_OK : count_join(url, world.rank, &count, error);
     snprintf(plan.name, sizeof(plan.name), "w%u", count);
-    add_name_suffix(&plan, place, tti_setting(&plan.settings, TTI_SET_STORE));
+    add_name_suffix(&plan, url, tti_setting(&plan.settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
     } else {
@@ -247,8 +247,8 @@ static int by_key(const void *a, const void *b)
     return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
 }
 
-/* Reads the entries of all ranks. `place` polls for failures meanwhile: a rank that has put its entry may leave. */
-static tutti_status collect_entries(const struct tti_group *parent, const tutti_rendezvous *place, uint32_t serial,
+/* Reads the entries of all ranks. `rv` polls for failures meanwhile: a rank that has put its entry may leave. */
+static tutti_status collect_entries(const struct tti_group *parent, const tutti_rendezvous *rv, uint32_t serial,
                                     struct split_entry *entries, tutti_error *error)
 {
     int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
@@ -257,7 +257,7 @@ static tutti_status collect_entries(const struct tti_group *parent, const tutti_
         size_t length = 0;
         snprintf(key, sizeof(key), "split/%u/%d", serial, r);
         tutti_status status =
-            place->get(place->self, key, &entries[r], sizeof(entries[r]), &length, tti_remaining_ms(deadline), error);
+            rv->get(rv->self, key, &entries[r], sizeof(entries[r]), &length, tti_remaining_ms(deadline), error);
         if (status == TUTTI_TIMEOUT) {
             tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
                           (long long)parent->timeout_ms, r);
@@ -281,21 +281,22 @@ static tutti_status exchange_entries(const struct tti_group *parent, uint32_t se
 {
     const struct split_entry own = {.color = color, .key = key, .rank = parent->rank};
     struct tti_formation_watch watch = {.parent = parent, .count = parent->size};
-    struct tti_rendezvous place;
+    struct tti_rendezvous rendezvous;
     char name[48];
-    tti_rendezvous_open(&place, parent->rendezvous.store, parent->rendezvous.name);
+    tti_rendezvous_open(&rendezvous, parent->rendezvous.store, parent->rendezvous.name);
     snprintf(name, sizeof(name), "split/%u", serial);
-    tti_formation_begin(&watch, &place, parent->size, name);
+    tti_formation_begin(&watch, &rendezvous, parent->size, name);
     snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
-    tutti_status status = ready == TUTTI_OK ? place.table.set(place.table.self, name, &own, sizeof(own), error) : ready;
+    tutti_status status =
+        ready == TUTTI_OK ? rendezvous.table.set(rendezvous.table.self, name, &own, sizeof(own), error) : ready;
     if (status == TUTTI_OK) {
-        status = collect_entries(parent, &place.table, serial, entries, error);
+        status = collect_entries(parent, &rendezvous.table, serial, entries, error);
     } else {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, parent->rank, "", status, error);
         tti_formation_abort(&watch, &outcome);
     }
-    tti_rendezvous_close(&place);
+    tti_rendezvous_close(&rendezvous);
     return status;
 }
 

@@ -71,22 +71,22 @@ static void await_leave(struct leaver *leaver, const tutti_rendezvous *rv, int64
 
 void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
 {
-    struct tti_rendezvous *place = plan->watch.rendezvous;
-    const tutti_rendezvous *rv = &place->table;
+    struct tti_rendezvous *rendezvous = plan->watch.rendezvous;
+    const tutti_rendezvous *rv = &rendezvous->table;
     struct leaver leaver = {.watch = &plan->watch, .size = size};
     char key[40];
     if (came) {
         snprintf(key, sizeof(key), "seen/%d", plan->rank);
         rv->set(rv->self, key, "", 1, NULL);
     }
-    if (!tti_store_served_here(place->store) || outcome == TUTTI_REVOKED) {
+    if (!tti_store_served_here(rendezvous->store) || outcome == TUTTI_REVOKED) {
         return;
     }
     const int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
     const int64_t wait_ms = timeout_ms >= 0 && timeout_ms < LEAVE_MS ? timeout_ms : LEAVE_MS;
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), wait_ms);
-    place->poll_failures = poll_leaver;
-    place->poll_user = &leaver;
+    rendezvous->poll_failures = poll_leaver;
+    rendezvous->poll_user = &leaver;
     for (int r = 0; r < size; r++) {
         leaver.rank = r;
         const bool expected = !tti_is_loss(outcome) || has_arrived(&plan->watch, r);
@@ -94,5 +94,5 @@ void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t 
             await_leave(&leaver, rv, deadline);
         }
     }
-    place->poll_failures = NULL;
+    rendezvous->poll_failures = NULL;
 }

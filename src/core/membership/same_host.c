@@ -9,9 +9,9 @@
  *   belong (SO_NETNS_COOKIE, or the namespace's inode), or one directory (device and inode) for a socket in the file
  *   system.
  * - For ranks of one PID namespace and one user namespace, that is enough. Others are in containers: /proc may be
- *   hidden, users may be mapped, a security module may refuse connections. They run a trial: the first rank of the host
- *   serves a store under a random name, the others connect to it, each side checks the other's user (SO_PEERCRED), and
- *   a descriptor comes back. All ranks exchange the results.
+ *   hidden, users may be mapped, a security module may refuse connections. They run a trial. The leader, the first rank
+ *   of the host, serves a store under a random name. The others connect to it, each side checks the other's user
+ *   (SO_PEERCRED), and a descriptor comes back. All ranks exchange the results.
  * - Ranks of several PID namespaces also exchange pidfds, which report the end of a process.
  *
  * Cost: nothing beyond the records, except in containers: one connection for each rank and one more round.
@@ -121,7 +121,7 @@ static bool users_fit(const struct tti_site *a, const struct tti_site *b)
     return !is_same(a->users, b->users) || a->user == b->user;
 }
 
-static bool computers_fit(const struct tti_site *a, const struct tti_site *b)
+static bool machines_fit(const struct tti_site *a, const struct tti_site *b)
 {
     return may_be_same(a->boot, b->boot) && users_fit(a, b);
 }
@@ -131,53 +131,54 @@ static bool share_directory(const struct tti_site *a, const struct tti_site *b)
     return is_same(a->directory[1], b->directory[1]) && a->directory[0] == b->directory[0];
 }
 
-/* The first rank of a host is its leader: first[r] is that of rank r. First step: ranks of one network namespace. */
-static void find_by_network(const struct tti_hello *all, int32_t size, int32_t *first)
+/* leaders[r] is the leader of rank r's host: its lowest rank. First step: ranks of one network namespace. */
+static void find_by_network(const struct tti_hello *all, int32_t size, int32_t *leaders)
 {
     for (int32_t r = 0; r < size; r++) {
-        first[r] = r;
-        for (int32_t q = 0; q < r && first[r] == r; q++) {
+        leaders[r] = r;
+        for (int32_t q = 0; q < r && leaders[r] == r; q++) {
             const struct tti_site *a = &all[q].site;
             const struct tti_site *b = &all[r].site;
-            if (first[q] == q && computers_fit(a, b) && may_be_same(a->network, b->network)) {
-                first[r] = q;
+            if (leaders[q] == q && machines_fit(a, b) && may_be_same(a->network, b->network)) {
+                leaders[r] = q;
             }
         }
     }
 }
 
-static bool all_share_directory(const struct tti_hello *all, int32_t size, const int32_t *first, int32_t leader,
+static bool all_share_directory(const struct tti_hello *all, int32_t size, const int32_t *leaders, int32_t leader,
                                 const struct tti_site *with)
 {
     bool all_do = true;
     for (int32_t r = leader; r < size && all_do; r++) {
-        all_do = first[r] != leader || share_directory(&all[r].site, with);
+        all_do = leaders[r] != leader || share_directory(&all[r].site, with);
     }
     return all_do;
 }
 
 /* Second step: network namespaces become one host if all their ranks share one directory. */
-static void join_by_directory(struct tti_hello *all, int32_t size, int32_t *first)
+static void join_by_directory(struct tti_hello *all, int32_t size, int32_t *leaders)
 {
     for (int32_t b = 1; b < size; b++) {
-        for (int32_t a = 0; a < b && first[b] == b; a++) {
+        for (int32_t a = 0; a < b && leaders[b] == b; a++) {
             const struct tti_site *site = &all[a].site;
-            if (first[a] != a || !computers_fit(site, &all[b].site) ||
-                !all_share_directory(all, size, first, a, site) || !all_share_directory(all, size, first, b, site)) {
+            if (leaders[a] != a || !machines_fit(site, &all[b].site) ||
+                !all_share_directory(all, size, leaders, a, site) ||
+                !all_share_directory(all, size, leaders, b, site)) {
                 continue;
             }
             for (int32_t r = b; r < size; r++) {
-                first[r] = first[r] == b ? a : first[r];
+                leaders[r] = leaders[r] == b ? a : leaders[r];
             }
             all[a].site.by_directory = 1;
         }
     }
     for (int32_t r = 0; r < size; r++) {
-        all[r].site.by_directory = all[first[r]].site.by_directory;
+        all[r].site.by_directory = all[leaders[r]].site.by_directory;
     }
 }
 
-static bool is_same_process_space(const struct tti_hello *a, const struct tti_hello *b)
+static bool share_pid_namespace(const struct tti_hello *a, const struct tti_hello *b)
 {
     return is_same(a->process.space, b->process.space);
 }
@@ -188,15 +189,15 @@ static bool is_proven(const struct tti_hello *leader, const struct tti_hello *r)
     return leader->process.instance == r->process.instance ||
            (!r->site.by_directory && is_same(leader->site.boot, r->site.boot) &&
             is_same(leader->site.network, r->site.network) && is_same(leader->site.users, r->site.users) &&
-            is_same_process_space(leader, r));
+            share_pid_namespace(leader, r));
 }
 
 /* Whether a rank of this leader is not proven by its record. */
-static bool has_trial(const struct tti_hello *all, int32_t size, const int32_t *first, int32_t leader)
+static bool needs_trial(const struct tti_hello *all, int32_t size, const int32_t *leaders, int32_t leader)
 {
     bool trial = false;
     for (int32_t r = leader; r < size && !trial; r++) {
-        trial = first[r] == leader && !is_proven(&all[leader], &all[r]);
+        trial = leaders[r] == leader && !is_proven(&all[leader], &all[r]);
     }
     return trial;
 }
@@ -227,47 +228,47 @@ static void keep_reason(char why[TTI_SITE_REASON], const tutti_error *error)
     snprintf(why, TTI_SITE_REASON, "%.*s", TTI_SITE_REASON - 1, error->message);
 }
 
-static tutti_status serve_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+static tutti_status serve_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
                                 const struct tti_hello *own, struct tti_store **store, tutti_error *error)
 {
-    struct trial_address i = {.status = TUTTI_OK};
+    struct trial_address address = {.status = TUTTI_OK};
     char url[TTI_STORE_LOCAL_URL];
     char key[40];
     tutti_error why;
-    if (getrandom(i.number, sizeof(i.number), 0) != sizeof(i.number)) {
+    if (getrandom(address.number, sizeof(address.number), 0) != sizeof(address.number)) {
         return tti_error_system(error, errno, "no random name for a socket");
     }
-    tti_store_local_url(directory_of(plan, own), "near", i.number, url);
-    i.status = tti_store_open(url, true, plan->opening_ms, store, &why);
-    if (i.status == TUTTI_OK) { /* the descriptor that comes back: any one will do */
+    tti_store_local_url(directory_of(plan, own), "near", address.number, url);
+    address.status = tti_store_open(url, true, plan->opening_ms, store, &why);
+    if (address.status == TUTTI_OK) { /* the descriptor that comes back: any one will do */
         const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         const int fd = null >= 0 ? null : tti_private_socket(AF_UNIX);
-        i.status = fd < 0 ? tti_error_system(&why, errno, "no descriptor to hand over")
-                          : tti_store_put_fd(*store, "any", fd, plan->size, &why);
+        address.status = fd < 0 ? tti_error_system(&why, errno, "no descriptor to hand over")
+                                : tti_store_put_fd(*store, "any", fd, plan->size, &why);
         if (fd >= 0) {
             tti_private_close(fd);
         }
     }
-    if (i.status != TUTTI_OK) {
-        keep_reason(i.why, &why);
+    if (address.status != TUTTI_OK) {
+        keep_reason(address.why, &why);
     }
     snprintf(key, sizeof(key), "near/%d", plan->rank);
-    const tutti_status published = place->table.set(place->table.self, key, &i, sizeof(i), error);
-    if (published == TUTTI_OK && tti_is_resource_error(i.status)) {
+    const tutti_status published = rendezvous->table.set(rendezvous->table.self, key, &address, sizeof(address), error);
+    if (published == TUTTI_OK && tti_is_resource_error(address.status)) {
         *error = why;
-        return i.status;
+        return address.status;
     }
     return published;
 }
 
 /* Connects to the leader's socket; a failure is a result. */
-static void connect_trial(const struct tti_group_plan *plan, const struct tti_hello *own, const struct trial_address *i,
-                          struct tti_store **store, struct result *result)
+static void connect_trial(const struct tti_group_plan *plan, const struct tti_hello *own,
+                          const struct trial_address *address, struct tti_store **store, struct result *result)
 {
     char url[TTI_STORE_LOCAL_URL];
     tutti_error why;
     int fd = -1;
-    tti_store_local_url(directory_of(plan, own), "near", i->number, url);
+    tti_store_local_url(directory_of(plan, own), "near", address->number, url);
     result->status = tti_store_open_served(url, TRIAL_MS, store, &why);
     if (result->status == TUTTI_OK) {
         result->status = tti_store_get_fd(*store, "any", &fd, TRIAL_MS, &why);
@@ -280,16 +281,16 @@ static void connect_trial(const struct tti_group_plan *plan, const struct tti_he
     }
 }
 
-static tutti_status join_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+static tutti_status join_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
                                const struct tti_hello *own, int32_t leader, struct tti_store **store,
                                struct result *result, tutti_error *error)
 {
-    struct trial_address i;
+    struct trial_address address;
     char key[40];
     size_t length = 0;
     snprintf(key, sizeof(key), "near/%d", leader);
     const tutti_status status =
-        place->table.get(place->table.self, key, &i, sizeof(i), &length, plan->opening_ms, error);
+        rendezvous->table.get(rendezvous->table.self, key, &address, sizeof(address), &length, plan->opening_ms, error);
     if (status == TUTTI_TIMEOUT && error->suspect < 0) {
         tti_error_set(error, status, "rank %d did not publish the trial socket of its host within %lld ms", leader,
                       (long long)plan->opening_ms);
@@ -298,16 +299,16 @@ static tutti_status join_trial(const struct tti_group_plan *plan, const struct t
     if (status != TUTTI_OK) {
         return status;
     }
-    if (length != sizeof(i)) {
+    if (length != sizeof(address)) {
         return tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
                              leader);
     }
-    if (i.status == TUTTI_OK) {
-        connect_trial(plan, own, &i, store, result);
+    if (address.status == TUTTI_OK) {
+        connect_trial(plan, own, &address, store, result);
     } else { /* why the leader cannot serve */
-        i.why[sizeof(i.why) - 1] = '\0';
-        result->status = tti_status_of_peer(i.status);
-        memcpy(result->why, i.why, sizeof(result->why));
+        address.why[sizeof(address.why) - 1] = '\0';
+        result->status = tti_status_of_peer(address.status);
+        memcpy(result->why, address.why, sizeof(result->why));
     }
     return TUTTI_OK;
 }
@@ -344,7 +345,7 @@ static void put_own_pidfd(struct tti_store *store, const char *group, int32_t ra
 
 /* Of the ranks of the own host in other PID namespaces. */
 static void get_peer_pidfds(const struct tti_group_plan *plan, struct tti_store *store, const char *group,
-                            const struct tti_hello *all, const int32_t *first, struct tti_kept_pidfds *kept)
+                            const struct tti_hello *all, const int32_t *leaders, struct tti_kept_pidfds *kept)
 {
     const int32_t own = plan->rank;
     if (plan->size > MOST_PIDFDS || !(kept->instances = calloc((size_t)plan->size, sizeof(*kept->instances)))) {
@@ -354,7 +355,7 @@ static void get_peer_pidfds(const struct tti_group_plan *plan, struct tti_store 
         const uint64_t instance = all[r].process.instance;
         char key[SELF_KEY];
         int fd = -1;
-        if (r == own || first[r] != first[own] || is_same_process_space(&all[r], &all[own])) {
+        if (r == own || leaders[r] != leaders[own] || share_pid_namespace(&all[r], &all[own])) {
             continue;
         }
         snprintf(key, sizeof(key), "%s/self/%d", group, r);
@@ -376,38 +377,38 @@ void tti_same_host_release(struct tti_kept_pidfds *kept)
 
 /* ---- finding hosts ----------------------------------------------------------------------------------------------- */
 
-static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
-                            struct tti_hello *all, int32_t *first, struct result *results, struct tti_kept_pidfds *kept,
-                            tutti_error *error)
+static tutti_status run_trials(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+                               struct tti_hello *all, int32_t *leaders, struct result *results,
+                               struct tti_kept_pidfds *kept, tutti_error *error)
 {
     const int32_t own = plan->rank;
     struct result *mine = &results[own];
     struct tti_store *store = NULL; /* of the own host */
     char key[40];
     tutti_status status = TUTTI_OK;
-    if (first[own] == own && has_trial(all, plan->size, first, own)) {
-        status = serve_trial(plan, place, &all[own], &store, error);
-    } else if (first[own] != own && has_trial(all, plan->size, first, first[own])) {
-        status = join_trial(plan, place, &all[own], first[own], &store, mine, error);
+    if (leaders[own] == own && needs_trial(all, plan->size, leaders, own)) {
+        status = serve_trial(plan, rendezvous, &all[own], &store, error);
+    } else if (leaders[own] != own && needs_trial(all, plan->size, leaders, leaders[own])) {
+        status = join_trial(plan, rendezvous, &all[own], leaders[own], &store, mine, error);
     }
     if (status == TUTTI_OK && store) {
         put_own_pidfd(store, "", own, plan->size);
     }
     if (status == TUTTI_OK) {
         snprintf(key, sizeof(key), "site/%d", own);
-        status = place->table.set(place->table.self, key, mine, sizeof(*mine), error);
+        status = rendezvous->table.set(rendezvous->table.self, key, mine, sizeof(*mine), error);
     }
     if (status == TUTTI_OK) {
-        status = tti_collect_records(plan, &place->table, "site", results, sizeof(*results), check_result, error);
+        status = tti_collect_records(plan, &rendezvous->table, "site", results, sizeof(*results), check_result, error);
     }
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
         if (results[r].status != TUTTI_OK) {
-            first[r] = r;
+            leaders[r] = r;
             memcpy(all[r].site.unreachable_reason, results[r].why, sizeof(all[r].site.unreachable_reason));
         }
     }
     if (status == TUTTI_OK && store) {
-        get_peer_pidfds(plan, store, "", all, first, kept);
+        get_peer_pidfds(plan, store, "", all, leaders, kept);
     }
     if (store) {
         tti_store_release(store);
@@ -415,72 +416,73 @@ static tutti_status try_all(const struct tti_group_plan *plan, const struct tti_
     return status;
 }
 
-/* Whether there are several PID namespaces. */
-static bool are_scattered(const struct tti_hello *all, int32_t size)
+/* Whether the ranks are in several PID namespaces. */
+static bool span_pid_namespaces(const struct tti_hello *all, int32_t size)
 {
     bool one = true;
     for (int32_t r = 1; r < size && one; r++) {
-        one = is_same_process_space(&all[0], &all[r]) || all[0].process.instance == all[r].process.instance;
+        one = share_pid_namespace(&all[0], &all[r]) || all[0].process.instance == all[r].process.instance;
     }
     return !one;
 }
 
-/* Whether a backend that the ranks ask for depends on the hosts. All ask for the same. */
-static bool needs_answer(const struct tti_hello *own)
+/* Whether a backend that the ranks ask for depends on the hosts. All ranks ask for the same backends. */
+static bool backend_needs_hosts(const struct tti_hello *own)
 {
-    const char *wishes[] = {own->backend, own->host_backend};
+    const char *names[] = {own->backend, own->host_backend};
     bool some = false;
     for (int i = 0; i < 2; i++) {
-        const tutti_backend *named = wishes[i][0] ? tutti_backend_find(wishes[i]) : NULL;
-        some = some || strcasecmp(wishes[i], "auto") == 0 ||
+        const tutti_backend *named = names[i][0] ? tutti_backend_find(names[i]) : NULL;
+        some = some || strcasecmp(names[i], "auto") == 0 ||
                (named && (named->capabilities & (TUTTI_CAP_ONE_HOST | TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_COMPOSED)));
     }
     return some;
 }
 
-static tutti_status find(const struct tti_group_plan *plan, const struct tti_rendezvous *place, struct tti_hello *all,
-                         int32_t *first, struct tti_kept_pidfds *kept, tutti_error *error)
+static tutti_status find_leaders(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+                                 struct tti_hello *all, int32_t *leaders, struct tti_kept_pidfds *kept,
+                                 tutti_error *error)
 {
     /* All ranks have connected to one socket, so they are on one host. Exception: ranks that share a socket in the file
      * system may not see each other's abstract sockets. */
-    if (place->table.can_pass_descriptors && strncmp(tti_store_url(place->store), "socket:", 7) != 0) {
-        if (are_scattered(all, plan->size)) {
-            put_own_pidfd(place->store, place->name, plan->rank, plan->size);
-            get_peer_pidfds(plan, place->store, place->name, all, first, kept);
+    if (rendezvous->table.can_pass_descriptors && strncmp(tti_store_url(rendezvous->store), "socket:", 7) != 0) {
+        if (span_pid_namespaces(all, plan->size)) {
+            put_own_pidfd(rendezvous->store, rendezvous->name, plan->rank, plan->size);
+            get_peer_pidfds(plan, rendezvous->store, rendezvous->name, all, leaders, kept);
         }
         return TUTTI_OK;
     }
-    find_by_network(all, plan->size, first);
-    join_by_directory(all, plan->size, first);
+    find_by_network(all, plan->size, leaders);
+    join_by_directory(all, plan->size, leaders);
     bool trial = false;
     for (int32_t r = 0; r < plan->size; r++) {
-        trial = trial || (first[r] == r && has_trial(all, plan->size, first, r));
+        trial = trial || (leaders[r] == r && needs_trial(all, plan->size, leaders, r));
     }
-    if (!trial || !needs_answer(&all[plan->rank])) {
+    if (!trial || !backend_needs_hosts(&all[plan->rank])) {
         return TUTTI_OK;
     }
     struct result *results = calloc((size_t)plan->size, sizeof(*results));
     if (!results) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
     }
-    const tutti_status status = try_all(plan, place, all, first, results, kept, error);
+    const tutti_status status = run_trials(plan, rendezvous, all, leaders, results, kept, error);
     free(results);
     return status;
 }
 
-tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error)
 {
-    int32_t *first = calloc((size_t)plan->size, sizeof(*first)); /* all zero: rank 0 leads all */
-    if (!first) {
+    int32_t *leaders = calloc((size_t)plan->size, sizeof(*leaders)); /* all zero: rank 0 is the leader of all */
+    if (!leaders) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d ranks", plan->size);
     }
-    const tutti_status status = find(plan, place, all, first, kept, error);
+    const tutti_status status = find_leaders(plan, rendezvous, all, leaders, kept, error);
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
-        all[r].machine = tti_hash_number(TTI_HASH_EMPTY, (uint64_t)first[r]);
+        all[r].machine = tti_hash_number(TTI_HASH_EMPTY, (uint64_t)leaders[r]);
         all[r].host = tti_hash_number(all[r].machine, all[r].site.host_id);
     }
-    free(first);
+    free(leaders);
     return status;
 }
 

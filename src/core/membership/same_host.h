@@ -23,7 +23,7 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
  * records, on all ranks alike. If the records do not prove it, the ranks run a trial: then all take part in one more
  * round at the rendezvous.
  */
-tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *place,
+tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error);
 
 /* Releases the pidfds of a group. */
@@ -35,7 +35,7 @@ bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hell
 /* Why rank `b` is not on the host of rank `a`, in one sentence. */
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity);
 
-/* The first two ranks that have one kernel and one TUTTI_HOST_ID, and yet cannot share memory. False:
+/* The leaders two ranks that have one kernel and one TUTTI_HOST_ID, and yet cannot share memory. False:
  * there are none. */
 bool tti_same_host_find_parted(const struct tti_hello *all, int32_t size, int32_t *a, int32_t *b);
 

@@ -47,7 +47,7 @@ static tutti_status memory_set(struct tti_store *store, const char *key, const v
 {
     struct shared_table *shared = shared_of(store);
     pthread_mutex_lock(&shared->lock);
-    tutti_status status = tti_table_set(&shared->table, key, strlen(key), value, length);
+    tutti_status status = tti_table_insert(&shared->table, key, strlen(key), value, length);
     pthread_cond_broadcast(&shared->changed);
     pthread_mutex_unlock(&shared->lock);
     if (status == TUTTI_BUSY) {
@@ -114,7 +114,7 @@ static tutti_status memory_put_fd(struct tti_store *store, const char *key, int 
     }
     struct shared_table *shared = shared_of(store);
     pthread_mutex_lock(&shared->lock);
-    tutti_status status = tti_table_put_fd(&shared->table, key, strlen(key), copy, readers);
+    tutti_status status = tti_table_insert_fd(&shared->table, key, strlen(key), copy, readers);
     pthread_cond_broadcast(&shared->changed);
     pthread_mutex_unlock(&shared->lock);
     if (status == TUTTI_OK) {

@@ -185,11 +185,11 @@ static bool answer(struct tti_service *service, struct tti_connection *c)
 {
     struct tti_table_entry *entry = tti_table_find(&service->table, key_of(c), c->request.key_length);
     if (!entry) {
-        const tutti_status lost = tti_table_key_failure(&service->table, key_of(c), c->request.key_length);
-        if (lost != TUTTI_OK) {
-            reply(service, c, lost, NULL, 0);
+        const tutti_status failure = tti_table_key_failure(&service->table, key_of(c), c->request.key_length);
+        if (failure != TUTTI_OK) {
+            reply(service, c, failure, NULL, 0);
         }
-        return lost != TUTTI_OK;
+        return failure != TUTTI_OK;
     }
     bool want_fd = c->request.type == TTI_FRAME_GET_FD;
     if (want_fd != (entry->fd >= 0)) {
@@ -288,9 +288,10 @@ static void handle_put(struct tti_service *service, struct tti_connection *c)
     if (c->received == TTI_NO_DESCRIPTOR) {
         status = TUTTI_NO_RESOURCE;
     } else if (c->request.type == TTI_FRAME_SET) {
-        status = tti_table_set(&service->table, key_of(c), key_length, c->body + key_length, c->request.value_length);
+        status =
+            tti_table_insert(&service->table, key_of(c), key_length, c->body + key_length, c->request.value_length);
     } else {
-        status = tti_table_put_fd(&service->table, key_of(c), key_length, c->received, (int32_t)c->request.number);
+        status = tti_table_insert_fd(&service->table, key_of(c), key_length, c->received, (int32_t)c->request.number);
         if (status == TUTTI_OK) {
             c->received = -1; /* the table's now */
         }

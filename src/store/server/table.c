@@ -99,8 +99,8 @@ static tutti_status add(struct tti_table *table, const char *key, size_t key_len
     return TUTTI_OK;
 }
 
-tutti_status tti_table_set(struct tti_table *table, const char *key, size_t key_length, const void *value,
-                           size_t length)
+tutti_status tti_table_insert(struct tti_table *table, const char *key, size_t key_length, const void *value,
+                              size_t length)
 {
     unsigned char *copy = NULL;
     if (length) {
@@ -121,7 +121,7 @@ tutti_status tti_table_set(struct tti_table *table, const char *key, size_t key_
     return TUTTI_OK;
 }
 
-tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers)
+tutti_status tti_table_insert_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers)
 {
     struct tti_table_entry *entry;
     tutti_status status = add(table, key, key_length, &entry);
@@ -134,17 +134,17 @@ tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t k
 
 void tti_table_fail_key(struct tti_table *table, const char *key, size_t key_length, tutti_status status)
 {
-    table->lost[table->losses++ % TTI_TABLE_FAILED_KEYS] =
+    table->failed_keys[table->failure_count++ % TTI_TABLE_FAILED_KEYS] =
         (struct tti_table_failed_key){.hash = hash_of(key, key_length), .status = status};
 }
 
 tutti_status tti_table_key_failure(const struct tti_table *table, const char *key, size_t key_length)
 {
-    const unsigned count = table->losses < TTI_TABLE_FAILED_KEYS ? table->losses : TTI_TABLE_FAILED_KEYS;
+    const unsigned count = table->failure_count < TTI_TABLE_FAILED_KEYS ? table->failure_count : TTI_TABLE_FAILED_KEYS;
     const uint64_t hash = count > 0 ? hash_of(key, key_length) : 0;
     for (unsigned i = 0; i < count; i++) {
-        if (table->lost[i].hash == hash) {
-            return table->lost[i].status;
+        if (table->failed_keys[i].hash == hash) {
+            return table->failed_keys[i].status;
         }
     }
     return TUTTI_OK;

@@ -32,8 +32,8 @@ struct tti_table {
     struct tti_table_entry **buckets;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
-    struct tti_table_failed_key lost[TTI_TABLE_FAILED_KEYS];
-    unsigned losses; /* so far */
+    struct tti_table_failed_key failed_keys[TTI_TABLE_FAILED_KEYS];
+    unsigned failure_count; /* since the start; the next one overwrites the oldest */
 };
 
 /* All zero is an empty table. */
@@ -43,11 +43,11 @@ void tti_table_clear(struct tti_table *table);
 struct tti_table_entry *tti_table_find(const struct tti_table *table, const char *key, size_t key_length);
 
 /* OK, BUSY (the key exists) or NO_MEMORY. */
-tutti_status tti_table_set(struct tti_table *table, const char *key, size_t key_length, const void *value,
-                           size_t length);
+tutti_status tti_table_insert(struct tti_table *table, const char *key, size_t key_length, const void *value,
+                              size_t length);
 
 /* The same for a private descriptor, which the table owns from then on; on failure it stays the caller's. */
-tutti_status tti_table_put_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers);
+tutti_status tti_table_insert_fd(struct tti_table *table, const char *key, size_t key_length, int fd, int32_t readers);
 
 /* Records that the resource error `status` kept this key out / reads that back; OK if there was none. */
 void tti_table_fail_key(struct tti_table *table, const char *key, size_t key_length, tutti_status status);
