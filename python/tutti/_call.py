@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The options of one call, and the state that each thread keeps for its calls."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
+
+from ._errors import Error, InvalidArgument, error_from
+from ._native import CALLBACK, CallStruct, ErrorStruct
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from ._work import CancelToken
+
+    class Options(TypedDict, total=False):
+        """What every operation accepts, by name.
+
+        timeout: deadline in seconds; when it passes, the group fails with Timeout. math.inf = none; default: the
+        group's. lane: 0 to lanes-1. tag: any number, equal on all ranks. scale: this rank's factor of "premul_sum".
+        stream: the device's stream, as a number. token: cancels this operation, too. cancellable: see
+        TUTTI_CANCELLABLE. operation_id: a number for Events. on_end: called with None or the Error, once, when the
+        operation has ended. handlers_on_ok, enqueue: see tutti/collectives.h.
+        """
+
+        timeout: Optional[float]
+        lane: int
+        tag: int
+        scale: float
+        stream: Optional[int]
+        token: Optional[CancelToken]
+        cancellable: bool
+        enqueue: bool
+        handlers_on_ok: bool
+        operation_id: int
+        on_end: Optional[Callable[[Optional[Error]], object]]
+
+
+CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK = 1, 2, 4, 8
+
+
+class State:
+    """A thread's error, and its call with default options. The watch of _interrupt.py reads the main thread's."""
+
+    __slots__ = ("error", "error_address", "call", "call_address", "is_main", "group", "calls")
+
+    def __init__(self) -> None:
+        self.error = ErrorStruct()
+        self.error_address = ctypes.addressof(self.error)
+        self.call = CallStruct(size=ctypes.sizeof(CallStruct), error=self.error_address)
+        self.call_address = ctypes.addressof(self.call)
+        self.is_main = threading.current_thread() is threading.main_thread()
+        self.group: Optional[int] = None  # the group of the call that this thread is in
+        self.calls = 0  # calls of this thread
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.state = State()
+
+
+local = _Local()
+
+
+def deadline_ms(timeout: Optional[float]) -> int:
+    """A deadline as the library takes it: 0 = the group's, -1 = none."""
+    if timeout is None:
+        return 0
+    if timeout == math.inf:
+        return -1
+    if not timeout > 0:
+        raise InvalidArgument(f"tutti: the timeout is {timeout} s; it is above 0, or math.inf for none")
+    return max(1, math.ceil(timeout * 1000))
+
+
+def limit_ms(timeout: Optional[float]) -> int:
+    """A limit of a wait: None = forever, 0 = do not wait."""
+    if timeout is None or timeout == math.inf:
+        return -1
+    if not timeout >= 0:
+        raise InvalidArgument(f"tutti: the limit is {timeout} s; it is at least 0, or None for none")
+    return math.ceil(timeout * 1000)
+
+
+def call_struct(error_address: int, options: dict[str, Any]) -> Tuple[int, Any]:
+    """(address of a tutti_call, what has to stay alive until the operation's end)."""
+    call = CallStruct(size=ctypes.sizeof(CallStruct), error=error_address)
+    keep: list[Any] = [call]
+    for name, value in options.items():
+        if name == "timeout":
+            call.timeout_ms = deadline_ms(value)
+        elif name in ("lane", "tag", "operation_id", "scale"):
+            if not isinstance(value, (int, float) if name == "scale" else int):
+                raise TypeError(f"{name} is a number, not {value!r}")
+            if name == "tag" and not 0 <= value < 1 << 32 or name == "lane" and not 0 <= value < 1 << 31:
+                raise InvalidArgument(f"tutti: {name} is {value}, which is out of range")
+            setattr(call, name, value)
+        elif name == "stream":
+            if value is not None:
+                call.flags |= HAS_STREAM
+                call.stream = int(value)
+        elif name == "token":
+            if value is not None:
+                call.token = value.handle
+                keep.append(value)
+        elif name in ("cancellable", "enqueue", "handlers_on_ok"):
+            flag = {"cancellable": CANCELLABLE, "enqueue": ENQUEUE, "handlers_on_ok": HANDLERS_ON_OK}[name]
+            call.flags |= flag if value else 0
+        elif name == "on_end":
+            if value is not None:
+                call.callback = end_callback(value)
+                keep.append(call.callback)
+        else:
+            raise TypeError(f"unknown option {name!r}")
+    return ctypes.addressof(call), keep
+
+
+def end_callback(function: Callable[[Optional[Error]], object]) -> Any:
+    """A tutti_callback that passes the error, or None, to `function`."""
+
+    def ended(status: int, details: int, _user: object) -> None:
+        error = error_from(ErrorStruct.from_buffer_copy(ErrorStruct.from_address(details))) if status else None
+        function(error)
+
+    return CALLBACK(ended)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One exception for each status of tutti/status.h. Those with a counterpart in Python are also that exception."""
+
+import ctypes
+from typing import Dict, NoReturn, Optional, Tuple, Type
+
+from ._native import ErrorStruct, lib
+
+
+class Error(Exception):
+    """A failed call. The text is the library's sentence: rank, operation, peer, times.
+
+    status: the name of the status, such as "TIMEOUT"; code: its number. rank: this rank in its group, -1 if it is not
+    known yet. suspect: the rank that is the most likely cause, -1 if unknown. operation: "all_reduce" and so on.
+    sequence: number of the call in its lane, from 1; 0 = none. scope: the object that is unusable now: "call", "work",
+    "group" or "process". elapsed and deadline: seconds; deadline is None without one. vendor_code: errno, or the code
+    of the library behind the backend.
+    """
+
+    code = 0
+
+    def __init__(self, message: str, details: Optional[ErrorStruct] = None):
+        super().__init__(message)
+        found = details if details is not None else ErrorStruct(status=self.code, rank=-1, suspect=-1, deadline_ms=-1)
+        self.code: int = found.status
+        self.status: str = lib.tutti_status_name(found.status).decode()
+        self.scope: str = _SCOPES[found.scope] if 0 <= found.scope < len(_SCOPES) else "call"
+        self.operation: str = lib.tutti_operation_name(found.operation).decode()
+        self.sequence: int = found.sequence
+        self.rank: int = found.rank
+        self.suspect: int = found.suspect
+        self.elapsed: float = found.elapsed_ms / 1000
+        self.deadline: Optional[float] = found.deadline_ms / 1000 if found.deadline_ms >= 0 else None
+        self.vendor_code: int = found.vendor_code
+        self.backend: str = found.backend.decode()
+
+    def __reduce__(self) -> Tuple[object, ...]:
+        return _restore, (type(self), str(self), dict(self.__dict__))
+
+
+def _restore(kind: Type[Error], message: str, fields: Dict[str, object]) -> Error:
+    error = kind(message)
+    error.__dict__.update(fields)
+    return error
+
+
+_SCOPES = ("call", "work", "group", "process")
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument is outside what the function accepts."""
+
+    code = 1
+
+
+class BadState(Error, RuntimeError):
+    """The object is not in a state that allows this call, or it was destroyed."""
+
+    code = 2
+
+
+class Busy(Error):
+    """Operations are still pending."""
+
+    code = 3
+
+
+class WaitLimit(Busy, TimeoutError):
+    """The `timeout` of a wait has passed. The operation goes on; wait again, or cancel it."""
+
+
+class WouldDeadlock(Error, RuntimeError):
+    """Waiting here could never end, as in a callback of the group."""
+
+    code = 4
+
+
+class Unsupported(Error, NotImplementedError):
+    """The backend of this group cannot do this."""
+
+    code = 5
+
+
+class NotAvailable(Error):
+    """The backend cannot be used on this machine."""
+
+    code = 6
+
+
+class NotFound(Error, LookupError):
+    """There is nothing of that name."""
+
+    code = 7
+
+
+class NoMemory(Error, MemoryError):
+    """Out of memory."""
+
+    code = 8
+
+
+class NoResource(Error, OSError):
+    """Out of descriptors, threads or another limited resource."""
+
+    code = 9
+
+
+class DeviceMismatch(Error, ValueError):
+    """The tensor lies on another device than the group works on."""
+
+    code = 10
+
+
+class Mismatch(Error, ValueError):
+    """The ranks called different operations, or with different arguments. The group stays usable."""
+
+    code = 11
+
+
+class Cancelled(Error):
+    """The operation was cancelled before it started."""
+
+    code = 12
+
+
+class TooLate(Error):
+    """The operation has started and cannot be cancelled."""
+
+    code = 13
+
+
+class RankTaken(Error):
+    """Another process has claimed this rank."""
+
+    code = 14
+
+
+class Version(Error):
+    """The parties speak different versions."""
+
+    code = 15
+
+
+class Auth(Error, PermissionError):
+    """The other side belongs to another user or holds another token."""
+
+    code = 16
+
+
+class Protocol(Error, ConnectionError):
+    """The other side sent something that is not in the protocol."""
+
+    code = 17
+
+
+class Forked(Error, RuntimeError):
+    """The handle was made by the parent process."""
+
+    code = 18
+
+
+class System(Error, OSError):
+    """The operating system refused; vendor_code holds errno."""
+
+    code = 19
+
+
+class Backend(Error):
+    """The library behind the backend failed; vendor_code holds its code."""
+
+    code = 20
+
+
+class Internal(Error):
+    """A defect in Tutti."""
+
+    code = 21
+
+
+class Timeout(Error, TimeoutError):
+    """The deadline passed; the text names the missing ranks. The group has failed."""
+
+    code = 22
+
+
+class PeerLeft(Error, ConnectionError):
+    """A rank destroyed its group or ended while others still needed it."""
+
+    code = 23
+
+
+class PeerDead(Error, ConnectionError):
+    """A rank's process has died."""
+
+    code = 24
+
+
+class PeerCrashing(PeerDead):
+    """A rank's process is writing a core dump."""
+
+    code = 25
+
+
+class PeerCorrupt(Error, ConnectionError):
+    """A rank published values that cannot be."""
+
+    code = 26
+
+
+class Revoked(Error):
+    """The group failed earlier; the text says why."""
+
+    code = 27
+
+
+def _classes(base: Type[Error]) -> Dict[int, Type[Error]]:
+    found: Dict[int, Type[Error]] = {}
+    for kind in base.__subclasses__():
+        if "code" in vars(kind):
+            found[kind.code] = kind
+        found.update(_classes(kind))
+    return found
+
+
+CLASSES = _classes(Error)
+
+
+def error_from(details: ErrorStruct) -> Error:
+    """The exception for the details of a failure."""
+    message = details.message.decode(errors="replace") or lib.tutti_status_string(details.status).decode()
+    return CLASSES.get(details.status, Error)(message, details)
+
+
+def fail(status: int, details: Optional[ErrorStruct] = None) -> NoReturn:
+    """Raises the exception for a status and, if the call gave them, its details."""
+    if details is not None and details.status == status:
+        raise error_from(ErrorStruct.from_buffer_copy(details))
+    raise error_from(ErrorStruct(status=status, rank=-1, suspect=-1, deadline_ms=-1))
+
+
+def checked(function: object, *arguments: object) -> None:
+    """Calls a function of the library that takes a tutti_error last, and raises its failure."""
+    details = ErrorStruct()
+    status = function(*arguments, ctypes.addressof(details))  # type: ignore[operator]
+    if status:
+        fail(status, details)

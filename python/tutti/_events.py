@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Handlers that run when asynchronous operations end, on the thread that ended them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+
+from ._errors import Error, checked, error_from
+from ._native import EVENT_HANDLER, ErrorStruct, EventStruct, lib
+
+if TYPE_CHECKING:
+    from ._group import Group
+
+
+class Event(NamedTuple):
+    """An operation that has ended."""
+
+    operation: str
+    operation_id: int
+    lane: int
+    error: Optional[Error]
+
+
+Handler = Callable[[Event], object]
+
+
+class Events:
+    """Watches a group: see tutti/events.h. An exception in a handler is printed. Destroy it before the group."""
+
+    def __init__(self, group: Group):
+        events = ctypes.c_void_p()
+        checked(lib.tutti_events_create, group.handle, ctypes.addressof(events))
+        self.handle: int = events.value or 0
+        self._handlers: dict[int, Any] = {}
+
+    def on_complete(self, handler: Handler) -> int:
+        """Adds a listener for operations that end well; its number is for `remove`."""
+        return self._add(lib.tutti_events_on_complete, handler)
+
+    def on_error(self, handler: Handler) -> int:
+        """Adds a listener for operations that fail."""
+        return self._add(lib.tutti_events_on_error, handler)
+
+    def on_operation(self, operation_id: int, handler: Handler) -> int:
+        """Adds a handler for the next operation with `operation_id=` that ends; it is called once."""
+        return self._add(lib.tutti_events_on_operation, handler, operation_id)
+
+    def _add(self, function: Any, handler: Handler, *number: int) -> int:
+        def called(address: int, _user: object) -> None:
+            event = EventStruct.from_address(address)
+            error = None
+            if event.status and event.error:
+                error = error_from(ErrorStruct.from_buffer_copy(ErrorStruct.from_address(event.error)))
+            handler(
+                Event(lib.tutti_operation_name(event.operation).decode(), event.operation_id, event.lane, error)
+            )
+
+        callback = EVENT_HANDLER(called)
+        listener = ctypes.c_int64()
+        # Before the call: the handler may run at once.
+        key = id(callback)
+        self._handlers[key] = callback
+        try:
+            checked(function, self.handle, *number, callback, None, ctypes.addressof(listener))
+        except Error:
+            del self._handlers[key]
+            raise
+        self._handlers[-listener.value - 1] = key
+        return listener.value
+
+    def remove(self, listener: int) -> None:
+        """Removes a listener or handler. Afterwards it does not run again."""
+        checked(lib.tutti_events_remove, self.handle, listener)
+        self._handlers.pop(self._handlers.pop(-listener - 1, None), None)
+
+    def destroy(self) -> None:
+        checked(lib.tutti_events_destroy, self.handle)
+        self.handle = 0
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(self, *_rest: object) -> None:
+        if self.handle:
+            self.destroy()

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ctrl-C while the main thread waits inside the library.
+
+Python runs signal handlers in the main thread, between two bytecodes: not while that thread is in a call of C. A daemon
+thread reads the descriptor of signal.set_wakeup_fd, to which Python's C handler writes each signal at once. If SIGINT has
+Python's own handler, which raises KeyboardInterrupt, and the main thread is still in the same call 50 ms later, the
+thread aborts the group of that call. The call returns REVOKED, and Python raises KeyboardInterrupt in its place.
+
+The other ranks get Revoked instead of a wait until the deadline, which is right: this rank has left the operation. A
+program's own handler of SIGINT may go on, so no group is aborted for it; it runs when the call returns.
+"""
+
+import os
+import signal
+import threading
+import time
+from typing import Any, Optional
+
+from ._native import lib
+
+_GRACE = 0.05
+_armed = False
+
+
+def arm(main: Any) -> None:
+    """Starts the watch, if the wakeup descriptor is free. `main.group` is the group that the main thread is in."""
+    global _armed
+    if _armed or threading.current_thread() is not threading.main_thread():
+        return
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    previous = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    if previous != -1:
+        signal.set_wakeup_fd(previous)
+        os.close(read)
+        os.close(write)
+        return
+    _armed = True
+    threading.Thread(target=_watch, args=(read, main), name="tutti-interrupt", daemon=True).start()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked)
+
+
+def _forked() -> None:
+    """The child has no watch thread, and its wakeup descriptor is the parent's."""
+    global _armed
+    if _armed:
+        signal.set_wakeup_fd(-1)
+        _armed = False
+
+
+def _watch(read: int, main: Any) -> None:
+    while True:
+        signals = os.read(read, 64)
+        if signal.SIGINT in signals and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            before: Optional[int] = main.group
+            calls = main.calls
+            if before:
+                time.sleep(_GRACE)
+                if main.group == before and main.calls == calls:
+                    lib.tutti_group_abort(before, None)

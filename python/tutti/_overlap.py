@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The gradient bucketer: averages a model's gradients while the backward pass computes the rest (tutti/overlap.h)."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import addressof, c_size_t, c_void_p
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
+
+from ._call import deadline_ms, local
+from ._errors import checked, fail
+from ._group import reduce_op
+from ._native import BucketerStruct, ErrorStruct, lib
+from ._tensor import writing
+
+if TYPE_CHECKING:
+    from ._group import Group
+
+
+class Bucketer:
+    """Buckets over the gradients, in the order of the model's layers. They stay borrowed until `destroy`."""
+
+    def __init__(
+        self,
+        group: Group,
+        gradients: Sequence[Any],
+        op: Union[str, int] = "avg",
+        bucket_bytes: int = 0,
+        timeout: Optional[float] = None,
+        lane: int = 0,
+    ):
+        borrowed = [writing(gradient) for gradient in gradients]
+        pointers = (c_void_p * max(len(borrowed), 1))(*(address for address, _ in borrowed))
+        options = BucketerStruct(ctypes.sizeof(BucketerStruct), reduce_op(op), bucket_bytes, deadline_ms(timeout), lane, 0)
+        made = c_void_p()
+        arguments = (addressof(pointers), len(borrowed), addressof(options), addressof(made))
+        checked(lib.tutti_bucketer_create, group.handle, *arguments)
+        self.handle: int = made.value or 0
+        self._group = group
+        self._keep = (borrowed, list(gradients))
+
+    def ready(self, index: int) -> None:
+        """Gradient `index` is complete for this step. Does not wait."""
+        if index < 0:
+            raise IndexError(index)
+        checked(lib.tutti_bucketer_ready, self.handle, index)
+
+    def wait(self) -> None:
+        """Ends the step: the gradients hold their results."""
+        state, details = local.state, ErrorStruct()
+        state.group = self._group.handle
+        state.calls += 1
+        status = lib.tutti_bucketer_wait(self.handle, addressof(details))
+        state.group = None
+        if status:
+            fail(status, details)
+
+    def describe(self) -> Tuple[int, int]:
+        """(number of buckets, bytes of the largest one)."""
+        buckets, largest = c_size_t(), c_size_t()
+        checked(lib.tutti_bucketer_describe, self.handle, addressof(buckets), addressof(largest))
+        return buckets.value, largest.value
+
+    def destroy(self) -> None:
+        """Waits for started buckets and frees the memory."""
+        checked(lib.tutti_bucketer_destroy, self.handle)
+        self.handle = 0
+        self._keep = None  # type: ignore[assignment]
+
+    def __enter__(self) -> Bucketer:
+        return self
+
+    def __exit__(self, *_rest: object) -> None:
+        if self.handle:
+            self.destroy()

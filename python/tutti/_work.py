@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asynchronous operations: the handle, tasks of the caller, cancel tokens, and a queue of works.
+
+The library borrows the arrays of an operation until it has ended. `_running` keeps them alive, also if the Work is
+dropped; entries of ended operations are removed when the next one starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import ctypes
+import os
+import threading
+import time
+import weakref
+from ctypes import addressof, byref, c_int, c_int32, c_int64, c_void_p
+from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVar
+
+from ._call import limit_ms, local
+from ._errors import BadState, CLASSES, Error, WaitLimit, checked, error_from, fail
+from ._native import ErrorStruct, lib
+
+BAD_STATE, BUSY, CANCELLED = 2, 3, 12
+_SLICE_MS = 100  # the main thread runs signal handlers so often while it waits
+T = TypeVar("T")
+
+_running: dict[int, Any] = {}  # handle -> what the operation borrows
+_dropped: list[int] = []  # handles of running operations without a Work
+
+
+def _reap() -> None:
+    """Releases dropped works that have ended."""
+    for _ in range(len(_dropped)):
+        try:
+            handle = _dropped.pop(0)
+        except IndexError:
+            return
+        if _has_ended(handle):
+            _running.pop(handle, None)
+            lib.tutti_work_release(handle)
+        else:
+            _dropped.append(handle)
+
+
+def _has_ended(handle: int) -> bool:
+    ended = c_int32()
+    return lib.tutti_work_test(handle, addressof(ended)) != 0 or ended.value != 0
+
+
+def _drop(handle: int) -> None:
+    """The end of a Work's life. The operation may go on."""
+    if handle in _running and not _has_ended(handle):
+        _dropped.append(handle)
+        return
+    _running.pop(handle, None)
+    lib.tutti_work_release(handle)
+
+
+@atexit.register
+def _leak() -> None:
+    """The threads of the library may write to borrowed memory while the interpreter ends: its owners must stay."""
+    for keep in list(_running.values()):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
+
+
+class Work(Generic[T]):
+    """An operation that runs. Wait for it by `wait`, or in asyncio by `await work`; both return its output."""
+
+    def __init__(self, handle: int, keep: Any, output: Callable[[], T]):
+        if _dropped:
+            _reap()
+        _running[handle] = keep
+        self.handle = handle
+        self._output = output
+        self._release = weakref.finalize(self, _drop, handle)
+        self._release.atexit = False
+
+    def test(self) -> bool:
+        """Whether the operation has ended. Never waits."""
+        ended = c_int32()
+        status = lib.tutti_work_test(self.handle, addressof(ended))
+        if status:
+            fail(status)
+        if ended.value:
+            _running.pop(self.handle, None)
+        return bool(ended.value)
+
+    done = test
+
+    def wait(self, timeout: Optional[float] = None, token: Optional[CancelToken] = None) -> T:
+        """Waits for the end, at most `timeout` seconds, and returns the output.
+
+        Raises the operation's error; WaitLimit (a TimeoutError) at the limit: the operation goes on. If `token` fires,
+        raises Cancelled with scope "call", and the operation goes on.
+        """
+        left = limit_ms(timeout)
+        error = ErrorStruct()
+        until = time.monotonic() + left / 1000
+        while True:
+            slice_ms = left
+            if local.state.is_main and (left < 0 or left > _SLICE_MS):
+                slice_ms = _SLICE_MS
+            if token is not None:
+                status = lib.tutti_work_wait_token(self.handle, slice_ms, token.handle, byref(error))
+            else:
+                status = lib.tutti_work_wait(self.handle, slice_ms)
+            if status == BUSY and (token is None or error.scope == 0) and not self.test():
+                if left >= 0:
+                    left = max(0, int((until - time.monotonic()) * 1000))
+                    if left == 0:
+                        raise WaitLimit(f"tutti: the operation has not ended within {timeout} s; it goes on")
+                continue
+            if status == CANCELLED and token is not None and not self.test():
+                fail(status, error)
+            break
+        return self._finish()
+
+    def _finish(self) -> T:
+        problem = self.error()
+        if problem is not None:
+            raise problem
+        return self._output()
+
+    def error(self) -> Optional[Error]:
+        """The operation's error, None if it ended well. BadState before the end."""
+        details = ErrorStruct()
+        status = lib.tutti_work_error(self.handle, addressof(details))
+        if status:
+            fail(status, details)
+        _running.pop(self.handle, None)
+        return error_from(details) if details.status else None
+
+    def result(self) -> T:
+        """The output, without waiting. BadState before the end; the operation's error if it failed."""
+        return self._finish()
+
+    def cancel(self) -> None:
+        """Cancels an operation that has not begun: it ends Cancelled on all ranks. TooLate if it has begun."""
+        checked(lib.tutti_work_cancel, self.handle)
+
+    def cancelled(self) -> bool:
+        """Whether it has ended Cancelled, or will because of a cancel on this rank."""
+        value = c_int32()
+        status = lib.tutti_work_cancelled(self.handle, addressof(value))
+        if status:
+            fail(status)
+        return bool(value.value)
+
+    def fileno(self) -> int:
+        """A descriptor for select, poll and epoll, readable from the end on. It belongs to the Work."""
+        fd = c_int()
+        checked(lib.tutti_work_eventfd, self.handle, addressof(fd))
+        return fd.value
+
+    def wait_stream(self, stream: Optional[int] = None) -> None:
+        """Makes work that is queued later on the device's stream wait for the end of this operation."""
+        checked(lib.tutti_work_wait_stream, self.handle, stream)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """`await work` in asyncio. If the task is cancelled, the operation goes on."""
+        if not self.test():
+            yield from self._ended().__await__()
+        return self._finish()
+
+    async def _ended(self) -> None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        fd = os.dup(self.fileno())  # a loop has one reader for a descriptor, and several tasks may wait
+        try:
+            loop.add_reader(fd, lambda: None if future.done() else future.set_result(None))
+            await future
+        finally:
+            loop.remove_reader(fd)
+            os.close(fd)
+
+
+class Task(Work[T]):
+    """A work that the caller completes: `group.task()`. It is waited for, awaited and queued like an operation."""
+
+    def complete(self, status: str = "OK", message: Optional[str] = None) -> None:
+        """Ends the work, from any thread: with a status of tutti.Error.status ("CANCELLED", ...) and a sentence."""
+        number = 0 if status == "OK" else {lib.tutti_status_name(code).decode(): code for code in CLASSES}.get(status)
+        if number is None:
+            raise ValueError(f"{status!r} is no status")
+        checked(lib.tutti_work_complete, self.handle, number, None if message is None else message.encode())
+
+
+class CancelToken:
+    """Cancels many operations together: `token=` of their calls.
+
+    timeout: the token fires so many seconds after its creation; None: never by itself. parent: fires this one, too.
+    """
+
+    def __init__(self, timeout: Optional[float] = None, parent: Optional[CancelToken] = None):
+        token = c_void_p()
+        checked(lib.tutti_cancel_token_create, parent.handle if parent else None, limit_ms(timeout), addressof(token))
+        self.handle: int = token.value or 0
+        self._destroy = weakref.finalize(self, lib.tutti_cancel_token_destroy, self.handle, None)
+        self._destroy.atexit = False
+
+    def cancel(self) -> int:
+        """Fires the token. Returns how many operations had begun, and so go on."""
+        began = c_int64()
+        checked(lib.tutti_cancel_token_cancel, self.handle, addressof(began))
+        return began.value
+
+    def fired(self) -> bool:
+        value = c_int32()
+        status = lib.tutti_cancel_token_fired(self.handle, addressof(value))
+        if status:
+            fail(status)
+        return bool(value.value)
+
+
+class Queue:
+    """Waits for many works together, in the order of `add`. A work in a queue is used by the queue only.
+
+    `with tutti.Queue() as queue:` waits for all of them at the end of the block.
+    """
+
+    def __init__(self) -> None:
+        queue = c_void_p()
+        checked(lib.tutti_queue_create, addressof(queue))
+        self.handle: int = queue.value or 0
+        self._members: list[Work[Any]] = []
+        self._lock = threading.Lock()
+
+    def add(self, work: Work[Any]) -> None:
+        with self._lock:
+            checked(lib.tutti_queue_enqueue, self.handle, work.handle)
+            work._release.detach()  # the queue releases it
+            self._members.append(work)
+
+    def __len__(self) -> int:
+        """Members, ended or not."""
+        return self._number(lib.tutti_queue_count)
+
+    def pending(self) -> int:
+        """Members that have not ended."""
+        return self._number(lib.tutti_queue_pending)
+
+    def wait_all(self, timeout: Optional[float] = None) -> None:
+        """Waits until every member has ended. Raises the first error in their order; WaitLimit at the limit."""
+        if self._sliced(lambda limit, error: lib.tutti_queue_wait_all(self.handle, limit, error), timeout) == BUSY:
+            raise WaitLimit(f"tutti: {self.pending()} works of the queue have not ended within {timeout} s")
+
+    def wait_any(self, timeout: Optional[float] = None) -> Optional[int]:
+        """Waits until a member has ended, and returns its index; None at the limit or if the queue is empty."""
+        index = c_int64(-1)
+
+        def wait(limit: int, error: int) -> int:
+            status = lib.tutti_queue_wait_any(self.handle, limit, addressof(index), error)
+            return BUSY if status == 0 and index.value < 0 and len(self) else int(status)
+
+        self._sliced(wait, timeout)
+        return index.value if index.value >= 0 else None
+
+    def _sliced(self, wait: Callable[[int, int], int], timeout: Optional[float]) -> int:
+        """Waits in slices, so that signal handlers run. Returns 0, or BUSY at the limit."""
+        left, error = limit_ms(timeout), ErrorStruct()
+        until = time.monotonic() + left / 1000
+        while True:
+            limit = min(left, _SLICE_MS) if left >= 0 else _SLICE_MS
+            status = wait(limit, addressof(error))
+            if status != BUSY:
+                if status:
+                    fail(status, error)
+                return 0
+            left = left if left < 0 else max(0, int((until - time.monotonic()) * 1000))
+            if left == 0:
+                return BUSY
+
+    def error(self, index: int) -> Optional[Error]:
+        """The error of member `index`, None if it ended well. BadState before its end."""
+        details = ErrorStruct()
+        status = lib.tutti_queue_status(self.handle, index, addressof(details))
+        if status:
+            fail(status, details)
+        return error_from(details) if details.status else None
+
+    def result(self, index: int) -> Any:
+        """The output of member `index`."""
+        problem = self.error(index)
+        if problem is not None:
+            raise problem
+        return self._members[index]._output()
+
+    def clear_completed(self) -> int:
+        """Releases the members that have ended, and returns their number. Later members get lower indices."""
+        cleared = c_int64()
+        with self._lock:
+            ended = [work for work in self._members if _has_ended(work.handle)]
+            status = lib.tutti_queue_clear_completed(self.handle, addressof(cleared))
+            if status:
+                fail(status)
+            # Works that ended in between were released, too: their handles are stale, which counts as ended.
+            self._members = [work for work in self._members if not self._is_gone(work)]
+            for work in ended:
+                _running.pop(work.handle, None)
+        return cleared.value
+
+    @staticmethod
+    def _is_gone(work: Work[Any]) -> bool:
+        ended = c_int32()
+        return bool(lib.tutti_work_test(work.handle, addressof(ended)) == BAD_STATE)
+
+    def cancel_all(self) -> int:
+        """Cancels each member that has not begun, and returns how many had begun or cannot be cancelled."""
+        began = c_int64()
+        status = lib.tutti_queue_cancel_all(self.handle, addressof(began))
+        if status:
+            fail(status)
+        return began.value
+
+    def destroy(self) -> None:
+        """Waits for the members, then releases them and the queue. Their errors are dropped."""
+        if not self.handle:
+            raise BadState("tutti: the queue was destroyed before")
+        while self.pending():
+            try:
+                self.wait_all(1)
+            except Error:
+                pass
+        checked(lib.tutti_queue_destroy, self.handle)
+        self.handle = 0
+        for work in self._members:
+            _running.pop(work.handle, None)
+        self._members = []
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, kind: object, *_rest: object) -> None:
+        if kind is not None:
+            self.cancel_all()
+        try:
+            if kind is None:
+                self.wait_all()
+        finally:
+            self.destroy()
+
+    def _number(self, function: Any) -> int:
+        value = c_int64()
+        status = function(self.handle, addressof(value))
+        if status:
+            fail(status)
+        return value.value
+
+    def __iter__(self) -> Iterator[Work[Any]]:
+        return iter(list(self._members))
