@@ -15,7 +15,7 @@ from ._group import ANY, ANY_SOURCE, ANY_TAG, CAPABILITIES, REDUCE_OPS, Batch, G
 from ._heap import Registration
 from ._install import include, library, program
 from ._library import Setting, backends, finalize, init, join, load_backend, reduce_op_valid, run_threads, settings
-from ._library import status_text, version
+from ._library import status_text, version, version_info
 from ._native import lib
 from ._overlap import Bucketer
 from ._tensor import DTYPES, Tensor

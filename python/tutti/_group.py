@@ -290,7 +290,7 @@ class Group:
         """The blocking form: function(group, *before, call, *after)."""
         state = local.state
         keep = None
-        if self._slices and state.is_main and self._size > 1 and threading.get_ident() not in self._batches:
+        if self._slices and state.is_main and self._size > 1 and not self._batches:
             self._start(name + "_async", before, after, options, None, None).wait()
             return
         if options:
@@ -840,8 +840,9 @@ class Batch:
         if self._ended:
             return
         if kind is None:
-            work = self.end_async()
-            work.wait()
+            keep = self._group._batches.pop(threading.get_ident())
+            self._group._run("batch_end", (), (), self._options)
+            del keep
             return
         # There is no way back: a batch that the block left by an exception is started with a token that has fired.
         from ._work import CancelToken

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, TypeVar, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import _heap
 from ._errors import Busy, checked, fail
@@ -157,3 +157,9 @@ def status_text(code: int) -> str:
 def version() -> str:
     """The version of the loaded library."""
     return str(lib.tutti_version_string().decode())
+
+
+def version_info() -> Tuple[int, int, int]:
+    """The same as three numbers."""
+    number = int(lib.tutti_version())
+    return number // 10000, number // 100 % 100, number % 100

@@ -217,7 +217,6 @@ SIGNATURES = {
     "tutti_operation_name": "i:s",
     # config.h, tensor.h
     "tutti_config_key": "zp",
-    "tutti_dtype_size": "i:z",
     "tutti_dtype_name": "i:s",
     "tutti_dtype_parse": "sp",
     "tutti_dtype_from_dlpack": "t:i",

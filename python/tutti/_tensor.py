@@ -334,6 +334,8 @@ def writing(array: Any) -> Tuple[int, Any]:
             return _get_pointer(capsule, b"dltensor"), capsule
         except Exception:
             pass
+    elif type(array) is Tensor and not array.read_only:
+        return array.address, array
     address, read_only, keep = _convert(array)
     if read_only:
         raise InvalidArgument(f"tutti: the output is read-only ({type(array).__name__})")

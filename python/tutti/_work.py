@@ -14,7 +14,7 @@ import os
 import threading
 import time
 import weakref
-from ctypes import addressof, byref, c_int, c_int32, c_int64, c_void_p
+from ctypes import addressof, c_int, c_int32, c_int64, c_void_p
 from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVar
 
 from ._call import limit_ms, local
@@ -73,15 +73,18 @@ class Work(Generic[T]):
         _running[handle] = keep
         self.handle = handle
         self._output = output
-        self._release = weakref.finalize(self, _drop, handle)
-        self._release.atexit = False
+        self._owned = True  # not by a queue
+
+    def __del__(self) -> None:
+        if self._owned and _drop is not None:
+            _drop(self.handle)
 
     def test(self) -> bool:
         """Whether the operation has ended. Never waits."""
         ended = c_int32()
         status = lib.tutti_work_test(self.handle, addressof(ended))
         if status:
-            fail(status)
+            raise BadState("tutti: the work was released")
         if ended.value:
             _running.pop(self.handle, None)
         return bool(ended.value)
@@ -94,27 +97,26 @@ class Work(Generic[T]):
         Raises the operation's error; WaitLimit (a TimeoutError) at the limit: the operation goes on. If `token` fires,
         raises Cancelled with scope "call", and the operation goes on.
         """
-        left = limit_ms(timeout)
-        error = ErrorStruct()
-        until = time.monotonic() + left / 1000
+        left = -1 if timeout is None else limit_ms(timeout)
+        until = time.monotonic() + left / 1000 if left > 0 else 0.0
+        error = ErrorStruct() if token is not None else None
         while True:
-            slice_ms = left
-            if local.state.is_main and (left < 0 or left > _SLICE_MS):
-                slice_ms = _SLICE_MS
+            limit = _SLICE_MS if local.state.is_main and not 0 <= left <= _SLICE_MS else left
             if token is not None:
-                status = lib.tutti_work_wait_token(self.handle, slice_ms, token.handle, byref(error))
+                status = lib.tutti_work_wait_token(self.handle, limit, token.handle, addressof(error))
             else:
-                status = lib.tutti_work_wait(self.handle, slice_ms)
-            if status == BUSY and (token is None or error.scope == 0) and not self.test():
-                if left >= 0:
-                    left = max(0, int((until - time.monotonic()) * 1000))
-                    if left == 0:
-                        raise WaitLimit(f"tutti: the operation has not ended within {timeout} s; it goes on")
-                continue
-            if status == CANCELLED and token is not None and not self.test():
+                status = lib.tutti_work_wait(self.handle, limit)
+            if status == 0:
+                _running.pop(self.handle, None)
+                return self._output()
+            if self.test():
+                return self._finish()
+            if status != BUSY:  # the token has fired, or this thread may not wait
                 fail(status, error)
-            break
-        return self._finish()
+            if left >= 0:
+                left = max(0, int((until - time.monotonic()) * 1000))
+                if left == 0:
+                    raise WaitLimit(f"tutti: the operation has not ended within {timeout} s; it goes on")
 
     def _finish(self) -> T:
         problem = self.error()
@@ -229,7 +231,7 @@ class Queue:
     def add(self, work: Work[Any]) -> None:
         with self._lock:
             checked(lib.tutti_queue_enqueue, self.handle, work.handle)
-            work._release.detach()  # the queue releases it
+            work._owned = False  # the queue releases it
             self._members.append(work)
 
     def __len__(self) -> int:
