@@ -207,9 +207,8 @@ class _BufferView:
     __slots__ = ("buffer", "struct")
 
     def __init__(self, array: Any, dtype: Any):
-        buffer = _Buffer()
+        self.buffer = buffer = _Buffer()
         _get_buffer(array, ctypes.addressof(buffer), 0x011C)  # PyBUF_FULL_RO
-        self.buffer = buffer
         if buffer.suboffsets:
             raise InvalidArgument("tutti: buffers with suboffsets are not supported")
         text = (buffer.format or b"B").decode()

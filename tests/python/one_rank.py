@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What needs no second process: arrays in and out, bad input, errors, works, ranks that are threads."""
+
+import array
+import asyncio
+import gc
+import pickle
+import sys
+import threading
+import time
+import unittest
+
+import tutti
+
+try:
+    import numpy as np
+except ImportError:
+    sys.exit(77)  # Debian: python3-numpy
+
+
+def new(**config):
+    return tutti.init(world_size=1, **config)
+
+
+class Arrays(unittest.TestCase):
+    def setUp(self):
+        self.group = new()
+        self.addCleanup(lambda: self.group.handle and self.group.destroy())
+
+    def refuses(self, words, *arguments, **options):
+        with self.assertRaisesRegex(tutti.InvalidArgument, words):
+            self.group.all_reduce(*arguments, **options)
+
+    def test_numpy(self):
+        source = np.arange(6.0).reshape(2, 3)
+        for view in (source, source[:, ::2], source[::-1], source.T, np.broadcast_to(np.float64(3), (4,))):
+            result = self.group.all_reduce(view, np.zeros(view.shape))
+            np.testing.assert_array_equal(result, view)
+        target = np.zeros((4, 6))
+        self.group.all_reduce(source, target[1:3, ::-2])
+        np.testing.assert_array_equal(target[1:3, ::-2], source)
+        self.assertEqual(target.sum(), source.sum())
+        for shape in ((), (0,), (3, 0, 2), (1,) * 16):
+            self.group.all_reduce(np.zeros(shape))
+
+    def test_buffers(self):
+        for made in (bytearray(b"1234"), array.array("d", [1, 2]), memoryview(bytearray(8))[::2]):
+            self.assertIs(self.group.all_reduce(made), made)
+        self.group.all_reduce(b"abc", into := bytearray(3))
+        self.assertEqual(into, b"abc")
+        grid = memoryview(bytearray(range(6))).cast("B", (2, 3))
+        self.assertEqual(self.group.all_gather(np.asarray(grid)).shape, (2, 3))
+
+    def test_tensor(self):
+        bits = np.array([0x3F80, 0x4000], np.uint16)  # 1.0 and 2.0 in bf16
+        tensor = tutti.Tensor(bits, dtype="bf16")
+        self.assertEqual((tensor.dtype, tensor.shape, tensor.nbytes, tensor.is_compact), ("bf16", (2,), 4, True))
+        self.group.all_reduce(tensor, op="product")
+        np.testing.assert_array_equal(bits, [0x3F80, 0x4000])
+        fresh = self.group.all_gather(tutti.Tensor(np.arange(3, dtype="i4")))
+        np.testing.assert_array_equal(np.from_dlpack(fresh), [0, 1, 2])
+        back = np.from_dlpack(tutti.Tensor(np.arange(4)))
+        gc.collect()
+        np.testing.assert_array_equal(back, [0, 1, 2, 3])
+
+    def test_bad_arrays(self):
+        frozen = np.zeros(3)
+        frozen.flags.writeable = False
+        self.refuses("read-only", frozen)
+        self.refuses("read-only", b"abc")
+        self.refuses("read-only", np.zeros(3), frozen)
+        self.group.all_reduce(frozen, np.ones(3))
+        self.refuses("is no array", [1.0, 2.0])
+        self.refuses("is no array", None)
+        self.refuses("is no array", 3)
+        self.refuses("byte order|element type", np.zeros(2, ">f8"))
+        self.refuses("element type|dtype", np.zeros(2, complex))
+        self.refuses("element type", np.array([object()]))
+        self.refuses("element type|dtype", np.array(["text"]))
+        self.refuses("element type|format", np.zeros(2, "M8[s]"))
+        self.refuses("element type|format", np.zeros(2, "f4,i4"))
+        self.refuses("multiples|element type", np.zeros(4, "u1,f8")["f1"])
+        self.refuses("count|shape", np.zeros(2), np.zeros(3))
+        self.refuses("dtype", np.zeros(2), np.zeros(2, "f4"))
+        self.refuses("overlap", source := np.zeros(8), source[::-1])
+        self.refuses("itself|overlap", np.zeros(1), np.lib.stride_tricks.as_strided(np.zeros(1), (4,), (0,)))
+
+    def test_bad_arguments(self):
+        self.refuses("no reduction", np.zeros(2), op="median")
+        self.refuses("op is 99", np.zeros(2), op=99)
+        self.refuses("lane", np.zeros(2), lane=7)
+        self.refuses("lane", np.zeros(2), lane=-1)
+        self.refuses("timeout", np.zeros(2), timeout=0)
+        self.refuses("timeout", np.zeros(2), timeout=float("nan"))
+        self.refuses("tag", np.zeros(2), tag=1 << 32)
+        for wrong in ({"tag": "x"}, {"nonsense": 1}, {"scale": "2"}):
+            with self.assertRaises(TypeError):
+                self.group.all_reduce(np.zeros(2), **wrong)
+        with self.assertRaisesRegex(tutti.InvalidArgument, "root|rank"):
+            self.group.broadcast(np.zeros(2), root=5)
+        with self.assertRaisesRegex(tutti.InvalidArgument, "dim"):
+            self.group.all_gather(np.zeros(2), dim=2)
+        with self.assertRaisesRegex(tutti.InvalidArgument, "counts has 2 entries"):
+            self.group.all_gather_v(np.zeros(2), counts=[1, 1])
+        with self.assertRaises(tutti.InvalidArgument):
+            tutti.Tensor(np.zeros(2, "f4"), dtype="f64")
+        with self.assertRaises(tutti.InvalidArgument):
+            self.group.empty((2, -1))
+        with self.assertRaises(tutti.InvalidArgument):
+            self.group.empty((1 << 40, 1 << 40))
+        with self.assertRaises(TypeError):
+            tutti.init(store=4711)
+
+    def test_errors(self):
+        with self.assertRaises(tutti.InvalidArgument) as caught:
+            self.group.all_reduce(np.zeros(2), op=99)
+        error = caught.exception
+        facts = (error.status, error.code, error.rank, error.operation, error.scope, error.deadline)
+        self.assertEqual(facts, ("INVALID_ARGUMENT", 1, 0, "all_reduce", "call", error.deadline))
+        self.assertIsInstance(error, ValueError)
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(copy), str(copy), vars(copy)), (type(error), str(error), vars(error)))
+        for name, base in {"Timeout": TimeoutError, "PeerDead": ConnectionError, "NoMemory": MemoryError}.items():
+            self.assertTrue(issubclass(getattr(tutti, name), base))
+        with self.assertRaisesRegex(tutti.NotFound, "nonsense"):
+            new(backend="nonsense")
+        self.group.destroy()
+        with self.assertRaises(tutti.Error):
+            self.group.barrier()
+        with self.assertRaises(tutti.Error):
+            self.group.destroy()
+        self.assertEqual((self.group.rank, self.group.size, self.group.backend), (-1, -1, None))
+
+    def test_heap(self):
+        first, second = self.group.empty((3, 4), "float32"), self.group.empty(0)
+        self.assertEqual((first.shape, first.dtype, second.shape), ((3, 4), np.float32, (0,)))
+        half = first[1:]
+        first[:] = 7
+        with self.assertRaises(tutti.Busy):
+            tutti.finalize()
+        self.group.destroy()
+        del first
+        gc.collect()
+        self.assertEqual(half.sum(), 56)  # the memory lives as long as an array over it
+        self.assertIsInstance(new().empty(2, "bf16"), tutti.Tensor)
+
+    def test_register(self):
+        values = np.ones(1 << 16)
+        with self.group.register(values) as registration:
+            self.group.all_reduce(values)
+            self.assertEqual(values.sum(), values.size)
+        with self.assertRaises(tutti.BadState):
+            registration.unregister()
+        with self.assertRaisesRegex(tutti.InvalidArgument, "compact"):
+            self.group.register(values[::2])
+
+    def test_null(self):
+        group = tutti.init(rank=3, world_size=8, backend="null", store="memory:null")
+        group.reduce(np.zeros(5, "i2"), op="max", root=3)
+        self.assertEqual(group.recorded(0), tutti.Record("reduce", "i16", "max", 3, 0, 5))
+        with self.assertRaises(tutti.NotFound):
+            group.recorded(1)
+        group.destroy()
+
+
+class Works(unittest.TestCase):
+    def setUp(self):
+        self.group = new(lanes=2)
+        self.addCleanup(self.group.destroy)
+
+    def test_work(self):
+        values = np.arange(3.0)
+        work = self.group.all_reduce_async(values, lane=1)
+        self.assertIs(work.wait(), values)
+        self.assertIs(work.wait(5), values)
+        self.assertTrue(work.test())
+        self.assertIs(work.result(), values)
+        self.assertIsNone(work.error())
+        self.assertFalse(work.cancelled())
+
+    def test_dropped(self):
+        for _ in range(100):
+            self.group.all_reduce_async(np.arange(1000.0))
+        self.group.barrier_async().wait()
+        gc.collect()
+        self.group.barrier_async().wait()
+        self.assertLess(len(tutti._work._running), 5)
+
+    def test_callback(self):
+        seen = []
+        work = self.group.all_reduce_async(np.zeros(2), on_end=lambda error: seen.append((error, threading.get_ident())))
+        work.wait()
+        self.assertEqual([error for error, _ in seen], [None])
+
+        def blocking(_error):
+            try:
+                self.group.barrier()
+            except tutti.WouldDeadlock as problem:
+                seen.append(problem)
+
+        self.group.barrier(on_end=blocking)
+        self.assertIsInstance(seen[-1], tutti.WouldDeadlock)
+
+    def test_task(self):
+        task = self.group.task()
+        with self.assertRaises(TimeoutError):
+            task.wait(0.01)
+        with self.assertRaises(tutti.BadState):
+            task.result()
+        threading.Timer(0.05, task.complete).start()
+        self.assertIsNone(task.wait(10))
+        failing = self.group.task()
+        failing.complete("CANCELLED", "no more")
+        with self.assertRaisesRegex(tutti.Cancelled, "no more"):
+            failing.wait()
+
+    def test_token(self):
+        token = tutti.CancelToken()
+        child = tutti.CancelToken(parent=token)
+        task = self.group.task(token=child)
+        threading.Timer(0.05, token.cancel).start()
+        with self.assertRaises(tutti.Cancelled) as caught:
+            task.wait(10, token=child)
+        self.assertEqual(caught.exception.scope, "call")
+        self.assertTrue(child.fired() and task.cancelled())
+        task.complete("CANCELLED")
+        with self.assertRaises(tutti.Cancelled):
+            self.group.barrier_async(token=token)
+        self.assertTrue(tutti.CancelToken(timeout=0).fired())
+
+    def test_queue(self):
+        with tutti.Queue() as queue:
+            tasks = [self.group.task(output=np.zeros(1)) for _ in range(3)]
+            for task in tasks:
+                queue.add(task)
+            self.assertEqual((len(queue), queue.pending(), queue.wait_any(0)), (3, 3, None))
+            with self.assertRaises(TimeoutError):
+                queue.wait_all(0.01)
+            tasks[1].complete()
+            self.assertEqual((queue.wait_any(5), queue.pending()), (1, 2))
+            self.assertIsNone(queue.error(1))
+            self.assertEqual(queue.result(1), np.zeros(1))
+            self.assertEqual((queue.clear_completed(), len(queue)), (1, 2))
+            tasks[0].complete()
+            tasks[2].complete("BACKEND", "broken")
+            with self.assertRaisesRegex(tutti.Backend, "broken"):
+                queue.wait_all()
+            queue.clear_completed()
+
+    def test_events(self):
+        seen = []
+        with tutti.Events(self.group) as events:
+            events.on_complete(lambda event: seen.append(("end", event.operation)))
+            listener = events.on_error(lambda event: seen.append(("failed", event.error.status)))
+            events.on_operation(7, lambda event: seen.append(("seven", event.operation_id)))
+            self.group.all_reduce_async(np.zeros(1), operation_id=7).wait()
+            self.group.task().complete("CANCELLED")
+            events.remove(listener)
+            self.group.task().complete("CANCELLED")
+            with self.assertRaises(tutti.NotFound):
+                events.remove(listener)
+        self.assertEqual(seen, [("end", "all_reduce"), ("seven", 7), ("failed", "CANCELLED")])
+
+    def test_bucketer(self):
+        gradients = [np.full(1000, float(index)) for index in range(4)]
+        with tutti.Bucketer(self.group, gradients, bucket_bytes=16000) as bucketer:
+            self.assertEqual(bucketer.describe(), (2, 16000))
+            for step in range(2):
+                for index in reversed(range(4)):
+                    bucketer.ready(index)
+                bucketer.wait()
+        self.assertEqual([gradient.mean() for gradient in gradients], [0, 1, 2, 3])
+
+    def test_asyncio(self):
+        async def main():
+            task = self.group.task(output=np.ones(1))
+            asyncio.get_running_loop().call_later(0.05, task.complete)
+            first, second = await asyncio.gather(self._await(task), self._await(task))
+            self.assertIs(first, second)
+            self.assertIsNone(await self.group.barrier_async())
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(self._await(late := self.group.task()), 0.05)
+            late.complete()
+
+        asyncio.run(main())
+
+    @staticmethod
+    async def _await(work):
+        return await work
+
+
+class Process(unittest.TestCase):
+    def test_threads(self):
+        def rank(group):
+            value = np.array([group.rank + 1])
+            return int(group.all_reduce(value)[0]), group.split(group.rank % 2).size
+
+        self.assertEqual(tutti.run_threads(4, rank), [(10, 2)] * 4)
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            tutti.run_threads(2, lambda group: group.rank // 0)
+
+    def test_gil(self):
+        """Other threads run Python while one waits inside the library."""
+
+        def rank(group):
+            if group.rank == 0:
+                group.barrier()
+                return 0
+            until, turns = time.monotonic() + 0.2, 0
+            while time.monotonic() < until:
+                turns += 1
+            group.barrier()
+            return turns
+
+        self.assertGreater(tutti.run_threads(2, rank)[1], 100)
+
+    def test_store(self):
+        values, condition = {}, threading.Condition()
+
+        class Store:
+            def set(self, key, value):
+                with condition:
+                    values[key] = value
+                    condition.notify_all()
+
+            def get(self, key, timeout):
+                with condition:
+                    if not condition.wait_for(lambda: key in values, timeout):
+                        raise TimeoutError
+                    return values[key]
+
+        store, sizes = Store(), []
+
+        def rank(number):
+            with tutti.init(rank=number, world_size=2, store=store, backend="local", timeout=30) as group:
+                sizes.append(group.size)
+                group.barrier()
+
+        threads = [threading.Thread(target=rank, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(sizes, [2, 2])
+
+    def test_tables(self):
+        self.assertIn("shm", tutti.backends())
+        self.assertIn("TUTTI_BACKEND", [row.environment for row in tutti.settings()])
+        self.assertTrue(tutti.reduce_op_valid("band", "i32"))
+        self.assertFalse(tutti.reduce_op_valid("band", "f32"))
+        self.assertEqual(tutti.__version__, ".".join(map(str, tutti.version_info())))
+        self.assertIn("deadline", tutti.status_text(22))
+        with self.assertRaises(tutti.Error):
+            tutti.load_backend("/nowhere.so")
+
+
+if __name__ == "__main__":
+    unittest.main()
