@@ -229,8 +229,8 @@ class Group:
 
     def create(self, ranks: Sequence[int], **config: Any) -> Group:
         """A group of some ranks of this one: ranks[i] becomes rank i. Only the members call, with the same list."""
-        list_ = (c_int32 * max(len(ranks), 1))(*ranks)
-        made, keep = self._derive(lib.tutti_group_create, addressof(list_), len(ranks), config=config)
+        members = (c_int32 * max(len(ranks), 1))(*ranks)
+        made, keep = self._derive(lib.tutti_group_create, members, len(ranks), config=config)
         assert made
         return Group(made, self._family, (self._keep, keep))
 
@@ -242,8 +242,24 @@ class Group:
     def _derive(self, function: Any, *arguments: Any, config: dict[str, Any]) -> Tuple[int, Any]:
         struct, keep = config_struct(config) if config else (None, None)
         group = c_void_p()
-        self._blocking(function, *arguments, struct and addressof(struct), addressof(group))
+        self._form(function, *arguments, ctypes.byref(struct) if struct else None, ctypes.byref(group))
         return group.value or 0, keep
+
+    def _form(self, function: Any, *arguments: Any) -> None:
+        """A call that makes a group, which an abort does not end. After Ctrl-C it goes on, and keeps its arguments."""
+        one_process = lib.tutti_group_capabilities(self.handle) & _ONE_PROCESS
+        if self._size == 1 or one_process or not local.state.is_main:
+            self._blocking(function, *arguments)
+            return
+        details = ErrorStruct()
+        call = lambda: int(function(self.handle, *arguments, addressof(details)))  # noqa: E731
+        try:
+            status = _interrupt.in_other_thread(call, lambda: False)
+        except BaseException:
+            lib.tutti_group_abort(self.handle, None)
+            raise
+        if status:
+            fail(status, details)
 
     def _blocking(self, function: Any, *arguments: Any) -> None:
         """A call without options that waits for other ranks. Its last argument is a tutti_error."""
@@ -814,7 +830,7 @@ class Group:
     def grow(self, token: str, newcomers: int, timeout: Optional[float] = None) -> Group:
         """A larger group: these ranks, then `newcomers` that call `tutti.join`. Collective, with the same token."""
         group = c_void_p()
-        self._blocking(lib.tutti_group_grow, token.encode(), newcomers, deadline_ms(timeout), addressof(group))
+        self._form(lib.tutti_group_grow, token.encode(), newcomers, deadline_ms(timeout), ctypes.byref(group))
         return Group(group.value or 0, self._family, self._keep)
 
 
@@ -907,8 +923,7 @@ def _setting(value: Any) -> Any:
 def open_group(function: Callable[[int, int, int], int], config: dict[str, Any]) -> Group:
     """Runs tutti_init or tutti_group_join: function(config, group, error).
 
-    Nothing ends a rendezvous early. So that Ctrl-C works, the main thread lets another thread wait. A group whose ranks
-    are threads belongs to the thread that made it, which then stays.
+    Nothing ends a rendezvous early. So that Ctrl-C works, the main thread lets another thread wait.
     """
     struct, keep = config_struct(config)
     group, details = c_void_p(), ErrorStruct()
@@ -919,18 +934,8 @@ def open_group(function: Callable[[int, int, int], int], config: dict[str, Any])
     if not local.state.is_main or config.get("world_size") == 1:
         status = run()
     else:
-        results: list[int] = []
-        ended = threading.Event()
-
-        def wait() -> None:
-            results.append(run())
-            ended.set()
-            if group.value and lib.tutti_group_capabilities(group) & _ONE_PROCESS:
-                threading.Event().wait()
-
-        threading.Thread(target=wait, name="tutti-init", daemon=True).start()
-        ended.wait()
-        status = results[0]
+        stays = lambda: bool(group.value and lib.tutti_group_capabilities(group) & _ONE_PROCESS)  # noqa: E731
+        status = _interrupt.in_other_thread(run, stays)
     if status:
         fail(status, details)
     return Group(group.value or 0, None, keep)

@@ -8,13 +8,15 @@ thread aborts the group of that call. The call returns REVOKED, and Python raise
 
 The other ranks get Revoked instead of a wait until the deadline, which is right: this rank has left the operation. A
 program's own handler of SIGINT may go on, so no group is aborted for it; it runs when the call returns.
+
+An abort does not end the making of a group: see in_other_thread.
 """
 
 import os
 import signal
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Callable, List, Optional
 
 from ._native import lib
 
@@ -59,3 +61,23 @@ def _watch(read: int, main: Any) -> None:
                 time.sleep(_GRACE)
                 if main.group == before and main.calls == calls:
                     lib.tutti_group_abort(before, None)
+
+
+def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
+    """Runs a call that nothing can end early, such as a rendezvous, in a thread; the caller waits, and takes signals.
+
+    After Ctrl-C the thread goes on until the call's deadline. `stays`: whether the thread has to live as long as what
+    it made: a rank that is a thread leaves its group when that thread ends.
+    """
+    results: List[int] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        results.append(call())
+        ended.set()
+        if stays():
+            threading.Event().wait()
+
+    threading.Thread(target=run, name="tutti-rendezvous", daemon=True).start()
+    ended.wait()
+    return results[0]

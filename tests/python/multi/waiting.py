@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Waiting for other ranks: works, asyncio, Ctrl-C, deadlines, ranks that leave, recovery, new ranks."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import tutti
+
+try:
+    import numpy as np
+except ImportError:
+    sys.exit(77)  # Debian: python3-numpy
+
+WORLD = tutti.init(timeout=60, lanes=2) if "TUTTI_TEST_TOKEN" not in os.environ else None
+N, ME = (WORLD.size, WORLD.rank) if WORLD else (0, 0)
+
+
+def copy(timeout=60.0):
+    """A group of all ranks for a test that breaks it."""
+    return WORLD.create(range(N), timeout=timeout)
+
+
+def interrupt(after):
+    threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+class Waiting(unittest.TestCase):
+    def test_work(self):
+        if ME == 0:
+            work = WORLD.all_reduce_async(np.ones(1), lane=1)
+            with self.assertRaises(tutti.WaitLimit) as caught:
+                work.wait(0.05)
+            self.assertIsInstance(caught.exception, TimeoutError)
+            self.assertFalse(work.test())
+            WORLD.barrier()
+            self.assertEqual(work.wait(), N)
+        else:
+            WORLD.barrier()
+            self.assertEqual(WORLD.all_reduce(np.ones(1), lane=1), N)
+
+    def test_cancel(self):
+        with copy() as group:
+            if ME == 0:
+                blocked = group.all_reduce_async(np.ones(1))
+                work = group.all_reduce_async(np.ones(1))
+                work.cancel()
+                self.assertTrue(work.cancelled())
+                WORLD.barrier()
+            else:
+                WORLD.barrier()
+                blocked = group.all_reduce_async(np.ones(1))
+                work = group.all_reduce_async(np.ones(1))
+            self.assertEqual(blocked.wait(), N)
+            with self.assertRaises(tutti.Cancelled):
+                work.wait()
+            group.barrier()
+            WORLD.barrier()
+
+    def test_asyncio(self):
+        async def main():
+            ticks = 0
+
+            async def tick():
+                nonlocal ticks
+                while True:
+                    ticks += 1
+                    await asyncio.sleep(0.01)
+
+            ticking = asyncio.ensure_future(tick())
+            if ME == 0:
+                await asyncio.sleep(0.2)
+            results = await asyncio.gather(
+                *[self._await(WORLD.all_reduce_async(np.full(3, float(i)))) for i in range(5)]
+            )
+            self.assertEqual([result[0] for result in results], [N * i for i in range(5)])
+            with self.assertRaises(tutti.Mismatch):
+                await WORLD.all_reduce_async(np.zeros(1 + ME))
+            ticking.cancel()
+            self.assertGreater(ticks, 3)
+
+        asyncio.run(main())
+        WORLD.barrier()
+
+    @staticmethod
+    async def _await(work):
+        return await work
+
+    def interrupted(self, call):
+        group = copy()
+        began = time.monotonic()
+        if ME == 0:
+            interrupt(0.3)
+            with self.assertRaises(KeyboardInterrupt):
+                call(group)
+            self.assertLess(time.monotonic() - began, 30)
+        else:
+            with self.assertRaises(tutti.Revoked):
+                group.recv(np.zeros(1), 0)
+        WORLD.barrier()
+        group.destroy()
+
+    def test_interrupt_blocking(self):
+        self.interrupted(lambda group: group.all_reduce(np.zeros(1)))
+
+    def test_interrupt_recv(self):
+        self.interrupted(lambda group: group.recv(np.zeros(1), 1))
+
+    def test_interrupt_split(self):
+        self.interrupted(lambda group: group.split(0))
+
+    def test_interrupt_agree(self):
+        self.interrupted(lambda group: group.agree())
+
+    def test_interrupt_work(self):
+        """An operation that is waited for in slices goes on after Ctrl-C."""
+        if ME == 0:
+            work = WORLD.barrier_async(lane=1)
+            interrupt(0.2)
+            with self.assertRaises(KeyboardInterrupt):
+                work.wait()
+            WORLD.barrier()
+            work.wait()
+        else:
+            WORLD.barrier()
+            WORLD.barrier(lane=1)
+
+    def test_own_handler(self):
+        """A handler that raises nothing does not end the call."""
+        seen = []
+        previous = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+        try:
+            if ME == 0:
+                interrupt(0.1)
+            else:
+                time.sleep(0.5)
+            WORLD.barrier()
+            self.assertEqual(seen, [1] if ME == 0 else [])
+        finally:
+            signal.signal(signal.SIGINT, previous)
+        self.assertIsNone(WORLD.error())
+
+    def test_interrupt_init(self):
+        if ME == 0:
+            interrupt(0.3)
+            with self.assertRaises(KeyboardInterrupt):
+                tutti.init(rank=0, world_size=2, store=f"unix:tutti-python-{os.getpid()}", timeout=20)
+        WORLD.barrier()
+
+    def test_timeout(self):
+        group = copy()
+        if ME == 0:
+            with self.assertRaises(tutti.Timeout) as caught:
+                group.barrier(timeout=0.2)
+            error = caught.exception
+            self.assertIsInstance(error, TimeoutError)
+            self.assertEqual((error.deadline, error.scope, error.operation), (0.2, "group", "barrier"))
+            self.assertNotEqual(error.suspect, 0)
+            self.assertIsInstance(group.error(), tutti.Timeout)
+            with self.assertRaises(tutti.Revoked):
+                group.barrier()
+        WORLD.barrier()
+        group.destroy()
+
+    def test_left(self):
+        group = copy()
+        if ME == N - 1:
+            group.destroy()
+        else:
+            with self.assertRaises(tutti.PeerLeft) as caught:
+                group.barrier()
+            self.assertIsInstance(caught.exception, ConnectionError)
+            group.destroy()
+        WORLD.barrier()
+
+    def test_context(self):
+        """An exception in a `with` block frees the other ranks."""
+        try:
+            with copy() as group:
+                if ME == 0:
+                    raise ZeroDivisionError
+                group.barrier()
+        except (ZeroDivisionError, tutti.Revoked) as problem:
+            self.assertEqual(isinstance(problem, ZeroDivisionError), ME == 0)
+        WORLD.barrier()
+
+    def test_recovery(self):
+        group = copy()
+        self.assertEqual(group.agree(0b110 if ME else 0b011), (0b010, []))
+        if ME == 0:
+            group.revoke()
+        with self.assertRaises(tutti.Revoked):
+            while True:
+                group.barrier()
+        self.assertEqual(group.failed(), [])
+        rest = group.shrink()
+        group.destroy()
+        self.assertEqual(rest.all_reduce(np.ones(1)), N)
+        WORLD.barrier()
+        rest.destroy()
+
+    def test_grow(self):
+        token = np.zeros(64, "u1")
+        if ME == 0:
+            text = WORLD.token()
+            token[: len(text)] = list(text.encode())
+        text = bytes(WORLD.broadcast(token)).rstrip(b"\0").decode()
+        child = None
+        if ME == 0:
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_") or name in KEPT}
+            child = subprocess.Popen([sys.executable, __file__], env={**clean, "TUTTI_TEST_TOKEN": text})
+        grown = WORLD.grow(text, 1, timeout=60)
+        self.assertEqual((grown.size, grown.rank), (N + 1, ME))
+        self.assertEqual(grown.all_reduce(np.ones(1)), N + 1)
+        grown.barrier()
+        grown.destroy()
+        if child:
+            self.assertEqual(child.wait(60), 0)
+
+
+KEPT = ("TUTTI_LIBRARY", "TUTTI_ENGINE_CALIBRATE")
+
+
+def newcomer():
+    with tutti.join(os.environ["TUTTI_TEST_TOKEN"], timeout=60) as grown:
+        assert grown.rank == grown.size - 1
+        assert grown.all_reduce(np.ones(1)) == grown.size
+        grown.barrier()
+
+
+if __name__ == "__main__":
+    if WORLD is None:
+        newcomer()
+    else:
+        unittest.main(failfast=True)
