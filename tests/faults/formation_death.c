@@ -188,7 +188,7 @@ static int run(const struct course *c)
         if (pid == 0) {
             stage->pids[rank] = getpid();
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            alarm(PATIENCE_S);
+            alarm(LIMIT_S);
             be_member(rank);
         }
         stage->pids[rank] = pid;

@@ -174,7 +174,7 @@ static bool is_guarded(const void *memory)
 
 static void await(const _Atomic int32_t *word, int32_t value, struct seen *own, const char *what)
 {
-    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
     while (atomic_load(word) < value) {
         if (now_ns() > until) {
             fault(own, "waited in vain for %s", what);
@@ -366,7 +366,7 @@ static void start(void)
         const pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            alarm(2 * PATIENCE_S);
+            alarm(2 * LIMIT_S);
             if (threads) {
                 be_threads();
             }
@@ -380,7 +380,7 @@ static void start(void)
 static void direct(struct seen *own)
 {
     const bool threads = scene->what >= CASE_THREADS;
-    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
     while (!atomic_load(&scene->held) && !atomic_load(&scene->over) && now_ns() < until) {
         pause_us(1000);
     }

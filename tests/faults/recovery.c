@@ -341,7 +341,7 @@ static int judge_rank(const struct script *s, int32_t rank, int32_t first)
 /* Waits for the ranks that end by themselves. Ranks that remain are killed, or continued if they are stopped. */
 static void wait_for_all(const struct script *s, const pid_t *pids)
 {
-    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
     bool open[RANKS_MOST] = {false};
     int32_t left = s->size;
     int32_t survivors = 0;
@@ -386,7 +386,7 @@ static pid_t start(int32_t number, void (*actor)(int32_t number))
 static int judge_newcomer(const struct script *s, pid_t pid)
 {
     const struct rank_report *r = &show->reports[s->size];
-    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
     while (waitpid(pid, NULL, WNOHANG) == 0) {
         if (now_ns() > until || !atomic_load(&show->token_there)) {
             kill(pid, SIGKILL);

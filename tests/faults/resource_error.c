@@ -9,15 +9,15 @@
 
 #include "faults/support/round.h"
 
-#define TO_MEET  6     /* descriptors that a rank alone needs if it serves the store */
-#define INIT_MS  20000 /* too long for the test, if every round took it */
-#define ATTEMPTS 3     /* a rank that arrives after the failed rank has ended cannot learn the cause */
+#define TO_CONNECT 6     /* descriptors that a rank alone needs if it serves the store */
+#define INIT_MS    20000 /* too long for the test, if every round took it */
+#define ATTEMPTS   3     /* a rank that arrives after the failed rank has ended cannot learn the cause */
 
 static struct stage *stage;
 static int32_t size;
 static int failures;
 
-static bool somebody_was_missed(void)
+static bool a_rank_was_missed(void)
 {
     bool missed = false;
     for (int32_t i = 0; i < size; i++) {
@@ -42,7 +42,7 @@ static void check(enum fate fate, enum place place, int32_t occurrence, int32_t 
     int attempts = 0;
     do {
         judge(stage, run_round(stage, &r), text);
-    } while (!text[0] && somebody_was_missed() && ++attempts < ATTEMPTS);
+    } while (!text[0] && a_rank_was_missed() && ++attempts < ATTEMPTS);
     if (text[0] || attempts == ATTEMPTS) {
         tell_round(&r, stderr);
         fprintf(stderr, ": %s%s\n", text, attempts == ATTEMPTS ? "somebody was missed each time" : "");
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
     size = argc > 1 ? atoi(argv[1]) : 2;
     stage = stage_make();
     for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
-        check(FATE_NO_DESCRIPTORS, PLACE_TIME, TO_MEET + more[i], (int32_t)i % size);
+        check(FATE_NO_DESCRIPTORS, PLACE_TIME, TO_CONNECT + more[i], (int32_t)i % size);
     }
     for (int32_t victim = 0; victim < size; victim++) {
         for (int32_t occurrence = 1; occurrence <= 3; occurrence++) { /* the trial, the segment, the bell */

@@ -30,7 +30,7 @@
  * mutant NO_CHECK RANKS=2 ROUNDS=3 LATE=1 assertion: a rank reads a proposal without checking its round again
  * mutant NO_EVENT end: no rank is woken after a vote or a decision
  * mutant NO_ALARM end: no rank is woken after a death
- * mutant LOOK_FIRST end: a rank reads the words that it sleeps on after it has read the votes
+ * mutant READ_FIRST end: a rank reads the words that it sleeps on after it has read the votes
  */
 #ifndef RANKS
 #define RANKS 2
@@ -40,7 +40,7 @@
 #endif
 
 #define SLOT(r, round) ((r) * 2 + (round) % 2)
-#define SAID(r, round) said[(r) * (ROUNDS + 1) + (round)]
+#define VOTED_YES(r, round) voted_yes[(r) * (ROUNDS + 1) + (round)]
 #define BIT(r)         (1 << (r))
 
 #define EXCLUDED       255 /* instead of a round */
@@ -64,7 +64,7 @@ bool dead[RANKS];
 byte known; /* dead ranks that all know */
 
 /* For the proof. */
-bool said[RANKS * (ROUNDS + 1)]; /* yes */
+bool voted_yes[RANKS * (ROUNDS + 1)]; /* yes */
 bool excluded[RANKS];
 bool refused[ROUNDS + 1]; /* a rank has voted no */
 byte late[ROUNDS + 1]; /* ranks that were missing when a deadline passed */
@@ -86,7 +86,7 @@ inline bump()
 #endif
 }
 
-inline speak()
+inline vote()
 {
 #ifdef ROUND_FIRST
     vote_round[SLOT(me, round)] = round;
@@ -103,7 +103,7 @@ inline speak()
 }
 
 /* Reads one rank in one step: values read in between do not matter. */
-inline look_at(i)
+inline read_vote(i)
 {
     d_step {
         if
@@ -120,14 +120,14 @@ inline look_at(i)
     }
 }
 
-inline look()
+inline read_votes()
 {
     COARSE {
         d_step { forget(); flag = true };
-        look_at(0);
-        look_at(1);
+        read_vote(0);
+        read_vote(1);
 #if RANKS > 2
-        look_at(2)
+        read_vote(2)
 #endif
     }
 }
@@ -170,7 +170,7 @@ inline decide()
 }
 
 /* Resets what is not read again, so that it makes no difference between states. */
-inline forget() { flag = false; absent = 0; missing = 0; who = 0 }
+inline forget() { flag = false; absent = 0; missing = 0; proposer = 0 }
 
 inline propose()
 {
@@ -184,20 +184,20 @@ inline propose()
     d_step { forget() }
 }
 
-/* The decision word names `who`. */
+/* The decision word names `proposer`. */
 inline adopt()
 {
 #if !defined(LATE) && !defined(DECIDE_FIRST)
     d_step { /* written once, and complete when it is read */
 #endif
 #ifndef NO_CHECK
-    valid = proposal_round[SLOT(who, round)] == round;
+    valid = proposal_round[SLOT(proposer, round)] == round;
 #else
     valid = true;
 #endif
-    d_step { flag = proposal_flag[SLOT(who, round)]; absent = proposal_absent[SLOT(who, round)] };
+    d_step { flag = proposal_flag[SLOT(proposer, round)]; absent = proposal_absent[SLOT(proposer, round)] };
 #if !defined(NO_CHECK) && !defined(DECIDE_FIRST)
-    valid = valid && proposal_round[SLOT(who, round)] == round
+    valid = valid && proposal_round[SLOT(proposer, round)] == round
 #else
     valid = true
 #endif
@@ -206,7 +206,7 @@ inline adopt()
 #endif
 }
 
-inline judge()
+inline check_outcome()
 {
     d_step {
         if
@@ -217,7 +217,7 @@ inline judge()
         r = 0;
         do
         :: r < RANKS ->
-            assert(!flag || (absent & BIT(r)) || SAID(r, round));
+            assert(!flag || (absent & BIT(r)) || VOTED_YES(r, round));
             assert(!(absent & BIT(r)) || dead[r] || excluded[r] || (late[round] & BIT(r)));
             r++
         :: else -> break
@@ -235,7 +235,7 @@ inline exclude_self()
 
 proctype Rank(byte me)
 {
-    byte round = 0, r, who, absent, missing;
+    byte round = 0, r, proposer, absent, missing;
     bool mine, flag, valid, out;
 #ifdef RETURNS
     bool back;
@@ -249,18 +249,18 @@ proctype Rank(byte me)
 #else
             if :: mine = true :: me == RANKS - 1 -> mine = false fi;
 #endif
-            d_step { SAID(me, round) = mine; refused[round] = refused[round] || !mine };
-            speak();
+            d_step { VOTED_YES(me, round) = mine; refused[round] = refused[round] || !mine };
+            vote();
             do
             :: true ->
                 COARSE {
-#ifndef LOOK_FIRST
+#ifndef READ_FIRST
                     changed[me] = (RANKS > 2);
 #endif
                     atomic {
                         if
                         :: decided_round > round -> out = true
-                        :: decided_round == round -> who = decided_rank; valid = true
+                        :: decided_round == round -> proposer = decided_rank; valid = true
                         :: else -> valid = false
                         fi
                     }
@@ -275,12 +275,12 @@ proctype Rank(byte me)
                 :: !out && valid ->
                     adopt();
                     if
-                    :: valid -> judge(); break
+                    :: valid -> check_outcome(); break
                     :: else -> /* it is overwritten: then there was a later decision */
                         assert(decided_round > round)
                     fi
                 :: else ->
-                    look();
+                    read_votes();
                     if
                     :: missing == 0 -> propose()
 #ifdef RETURNS
@@ -288,11 +288,11 @@ proctype Rank(byte me)
                         back = true;
                         if :: mine = true :: mine = false fi;
                         d_step {
-                            SAID(me, round) = SAID(me, round) || mine;
+                            VOTED_YES(me, round) = VOTED_YES(me, round) || mine;
                             refused[round] = refused[round] || !mine;
                             forget()
                         };
-                        speak()
+                        vote()
 #endif
 #ifdef LATE
                     :: missing != 0 -> late[round] = late[round] | missing; propose()
@@ -301,7 +301,7 @@ proctype Rank(byte me)
                     :: missing != 0 /* it reads again */
 #else
                     :: missing != 0 ->
-#ifdef LOOK_FIRST
+#ifdef READ_FIRST
                         changed[me] = false;
 #endif
                         d_step { forget(); asleep[me] = !changed[me] };

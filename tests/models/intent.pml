@@ -17,7 +17,7 @@
  *
  * ends: no run loops for ever
  * mutant RELEASE_STORE assertion: the intent is stored with release order, and waits in the store buffer
- * mutant LOOK_FIRST assertion: the alarm is read before the intent is stored
+ * mutant READ_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: a rank that gives up returns without waiting for intents
  * mutant WAIT_FIRST assertion: it waits for intents before it raises the alarm
  * mutant RING_FIRST assertion: it raises the alarm before its record can be read
@@ -87,7 +87,7 @@ inline await(there)
 
 inline intend()
 {
-#ifdef LOOK_FIRST
+#ifdef READ_FIRST
     look = alarm;
 #endif
 #ifdef RELEASE_STORE
@@ -95,7 +95,7 @@ inline intend()
 #else
     atomic { drain(); intent[me] = true };
 #endif
-#ifndef LOOK_FIRST
+#ifndef READ_FIRST
     look = alarm;
 #endif
     if

@@ -29,12 +29,12 @@
  * mutant CLAIM_QUEUED TESTER=1 assertion: a thread that tests a work claims one that only the worker may run
  * mutant BEYOND WAITER=1 SECOND=1 assertion: a waiter runs what lies behind the work that it waits for
  * mutant NO_SLEEPER WAITER=1 TESTER=1 end: a thread that puts a work back does not read the flag of a sleeper
- * mutant NO_SECOND_LOOK WAITER=1 TESTER=1 end: a waiter sets its flag and sleeps, without reading the state again
- * mutant NO_RING_BEHIND SECOND=1 assertion: a work that queues behind an open one does not notify the worker
+ * mutant NO_SECOND_READ WAITER=1 TESTER=1 end: a waiter sets its flag and sleeps, without reading the state again
+ * mutant NO_NOTIFY_BEHIND SECOND=1 assertion: a work that queues behind an open one does not notify the worker
  * mutant NO_WITHDRAW SYNC=1 assertion: a call that gives up stays in the queue
  * mutant BLIND_LEAVE WAITER=1 SYNC=1 end: a thread that leaves stores 0 without reading WAITING
  * mutant LOSE_WAITING SYNC=1 SECOND=1 assertion: a claim clears WAITING
- * mutant RING_LATE WAITER=1 TESTER=1 end: the notifier reads `asleep` before it changes the event counter
+ * mutant NOTIFY_LATE WAITER=1 TESTER=1 end: the notifier reads `asleep` before it changes the event counter
  * mutant TWO_STEPS WAITER=1 assertion: a claim is a load and a store
  * mutant OVERTAKE SYNC=1 assertion: a thread takes a lane that is not BUSY, though a work is open
  * mutant OPEN_TO_ALL WAITER=1 assertion: any thread claims a work with a callback
@@ -42,7 +42,7 @@
 #define A      0
 #define B      1
 #define CALL   2 /* the synchronous one */
-#define NOBODY 3
+#define NONE 3
 
 /* The state of the lane: `head` and the bit `waiting` are one word. The bit WORKER follows from `kind`. */
 #define IDLE    0
@@ -74,7 +74,7 @@ bool asleep; /* the waiter, in the kernel's queue of A's state */
 
 /* The worker. */
 bool changed;   /* the event counter differs from what the worker has read */
-bool dozing; /* `asleep` in worker.h */
+bool worker_asleep; /* `asleep` in worker.h */
 bool resting;
 
 /* For the proof. */
@@ -89,12 +89,12 @@ bool due[2]; /* must run, even if no thread waits for it */
 
 inline tti_worker_notify()
 {
-#ifdef RING_LATE
-    wake = dozing;
+#ifdef NOTIFY_LATE
+    wake = worker_asleep;
     changed = true;
 #else
     changed = true;
-    wake = dozing;
+    wake = worker_asleep;
 #endif
     if :: wake -> resting = false :: else fi
 }
@@ -103,13 +103,13 @@ inline move(w, stage) { atomic { state[w] = FLAGS(state[w]) + stage } }
 
 /* In one step with what makes the lane this thread's. */
 inline own() { owners++; assert(owners == 1) }
-inline take_place(who) { places++; place[who] = places }
+inline take_place(id) { places++; place[id] = places }
 
-inline perform(who)
+inline perform(id)
 {
-    assert(!ran[who] && place[who] > last);
-    ran[who] = true;
-    last = place[who]
+    assert(!ran[id] && place[id] > last);
+    ran[id] = true;
+    last = place[id]
 }
 
 inline leave(on_worker)
@@ -130,17 +130,17 @@ inline leave(on_worker)
         atomic { /* leave_slow, under the lock */
             owners--;
             if
-            :: queue ? turn
-            :: empty(queue) -> turn = NOBODY
+            :: queue ? next
+            :: empty(queue) -> next = NONE
             fi;
             waiting = nempty(queue);
             if
-            :: turn == NOBODY -> head = IDLE
-            :: turn == CALL -> head = BUSY; granted = true
-            :: else -> head = OPEN(turn)
+            :: next == NONE -> head = IDLE
+            :: next == CALL -> head = BUSY; granted = true
+            :: else -> head = OPEN(next)
             fi
         };
-        if :: turn < CALL && !on_worker -> tti_worker_notify() :: else fi
+        if :: next < CALL && !on_worker -> tti_worker_notify() :: else fi
     :: else
     fi
 }
@@ -176,14 +176,14 @@ inline put_open(w)
 #define FOR_WORKER(w) (kind[w] == CALLBACK)
 #endif
 #define CAN_CLAIM(only, on_worker) \
-    (head >= OPEN(A) && (only == NOBODY || head == OPEN(only)) && (on_worker || !FOR_WORKER(head - OPEN(A))))
+    (head >= OPEN(A) && (only == NONE || head == OPEN(only)) && (on_worker || !FOR_WORKER(head - OPEN(A))))
 
-/* mine: what this thread has claimed, or NOBODY. */
+/* mine: what this thread has claimed, or NONE. */
 inline claim(only, on_worker)
 {
 #ifdef TWO_STEPS
-    atomic { if :: CAN_CLAIM(only, on_worker) -> mine = head - OPEN(A) :: else -> mine = NOBODY fi };
-    if :: mine != NOBODY -> atomic { head = BUSY; own() } :: else fi
+    atomic { if :: CAN_CLAIM(only, on_worker) -> mine = head - OPEN(A) :: else -> mine = NONE fi };
+    if :: mine != NONE -> atomic { head = BUSY; own() } :: else fi
 #else
     atomic {
         if
@@ -194,7 +194,7 @@ inline claim(only, on_worker)
             waiting = false;
 #endif
             own()
-        :: else -> mine = NOBODY
+        :: else -> mine = NONE
         fi
     }
 #endif
@@ -220,11 +220,11 @@ inline end_work(w, on_worker)
 /* For the worker or a synchronous call; `later`: the deadline of what is open is later than that of the call. */
 inline run_open(on_worker, later)
 {
-    claim(NOBODY, on_worker);
+    claim(NONE, on_worker);
     if
-    :: mine == NOBODY -> done = false
-    :: mine != NOBODY && later -> put_open(mine); tti_worker_notify(); done = false
-    :: mine != NOBODY && !later -> end_work(mine, on_worker); done = true
+    :: mine == NONE -> done = false
+    :: mine != NONE && later -> put_open(mine); tti_worker_notify(); done = false
+    :: mine != NONE && !later -> end_work(mine, on_worker); done = true
     fi
 }
 
@@ -235,14 +235,14 @@ inline tti_lane_run_open(awaited)
     if
     :: HAS_BEGUN(awaited)
     :: !HAS_BEGUN(awaited) ->
-        claim(NOBODY, false);
+        claim(NONE, false);
         if
-        :: mine == NOBODY
+        :: mine == NONE
 #ifndef BEYOND
-        :: mine != NOBODY && HAS_BEGUN(awaited) -> put_open(mine); tti_worker_notify()
-        :: mine != NOBODY && !HAS_BEGUN(awaited) ->
+        :: mine != NONE && HAS_BEGUN(awaited) -> put_open(mine); tti_worker_notify()
+        :: mine != NONE && !HAS_BEGUN(awaited) ->
 #else
-        :: mine != NOBODY ->
+        :: mine != NONE ->
 #endif
             assert(mine == awaited || !ran[awaited]);
             end_work(mine, false);
@@ -261,9 +261,9 @@ inline tti_lane_try_finish(w)
 #endif
         claim(w, false);
         if
-        :: mine == NOBODY
-        :: mine != NOBODY && STAGE(state[w]) == ARRIVED -> end_work(w, false)
-        :: mine != NOBODY -> put_open(w)
+        :: mine == NONE
+        :: mine != NONE && STAGE(state[w]) == ARRIVED -> end_work(w, false)
+        :: mine != NONE -> put_open(w)
         fi
     :: else
     fi
@@ -277,7 +277,7 @@ inline push(w)
 }
 
 /* The fast way, or take_or_queue; `open`: it lies behind an open one. */
-inline enter(who)
+inline enter(id)
 {
     atomic {
         open = false;
@@ -286,15 +286,15 @@ inline enter(who)
 #else
         entered = (head == IDLE);
 #endif
-        if :: entered -> head = BUSY; own(); take_place(who) :: else fi
+        if :: entered -> head = BUSY; own(); take_place(id) :: else fi
     };
     if
     :: !entered ->
         atomic { /* under the lock */
-            take_place(who);
+            take_place(id);
             if
             :: head == IDLE -> head = BUSY; own(); entered = true
-            :: else -> queue ! who; waiting = true; open = (head != BUSY)
+            :: else -> queue ! id; waiting = true; open = (head != BUSY)
             fi
         }
     :: else
@@ -330,7 +330,7 @@ inline tti_lane_submit(w)
     :: !entered ->
         due[w] = true;
         if :: w == B -> due[A] = true :: else fi;
-#ifndef NO_RING_BEHIND
+#ifndef NO_NOTIFY_BEHIND
         if :: open -> tti_worker_notify() :: else fi
 #endif
     fi
@@ -338,7 +338,7 @@ inline tti_lane_submit(w)
 
 proctype Submitter()
 {
-    byte mine, turn;
+    byte mine, next;
     bool slow, wake, done, entered, open;
     tti_lane_submit(A);
     handed = true;
@@ -349,7 +349,7 @@ proctype Submitter()
 
 proctype Worker()
 {
-    byte mine, turn;
+    byte mine, next;
     bool slow, wake, done;
     do
     :: changed = false;
@@ -357,24 +357,24 @@ proctype Worker()
        :: run_open(true, false);
           if :: done :: else -> break fi
        od;
-       dozing = true;
+       worker_asleep = true;
        if
        :: !changed ->
            atomic { if :: !changed -> resting = true :: else fi };
 end:       !resting
        :: else
        fi;
-       dozing = false
+       worker_asleep = false
     od
 }
 
 proctype Waiter(byte limit)
 {
-    byte mine, turn, seen;
+    byte mine, next, seen;
     bool slow, wake, done;
     handed;
     if
-    :: limit != NEVER -> /* look_for_a_while */
+    :: limit != NEVER -> /* poll_for_a_while */
         if
         :: tti_lane_try_finish(A)
         :: true
@@ -395,7 +395,7 @@ proctype Waiter(byte limit)
        :: done
        :: !done && !SLEEPS(seen) ->
            atomic { if :: state[A] == seen -> state[A] = seen + SLEEPER :: else fi };
-#ifdef NO_SECOND_LOOK
+#ifdef NO_SECOND_READ
            atomic { if :: state[A] == seen + SLEEPER -> asleep = true :: else fi };
            !asleep
 #endif
@@ -411,7 +411,7 @@ proctype Waiter(byte limit)
 
 proctype Caller(bool later; bool limited)
 {
-    byte mine, turn;
+    byte mine, next;
     bool slow, wake, done, entered, open;
     enter(CALL);
     if
@@ -444,7 +444,7 @@ gone: skip
 
 proctype Tester()
 {
-    byte mine, turn;
+    byte mine, next;
     bool slow, wake, done;
     handed;
     tti_lane_try_finish(A);

@@ -92,7 +92,7 @@ inline tti_fault_death()
 #endif
 }
 
-inline look_at(r)
+inline check_word(r)
 {
     if
     :: word[r] && !known[r] ->
@@ -118,8 +118,8 @@ proctype Monitor(byte me)
     bool known[PROCESSES];
     {
         do
-        :: look_at(OTHER(1));
-           look_at(OTHER(2));
+        :: check_word(OTHER(1));
+           check_word(OTHER(2));
            atomic { list(OTHER(1)); list(OTHER(2)) };
            atomic { /* the kernel, under the locks of its queues */
                if
@@ -139,12 +139,12 @@ end:       !monitor_asleep[me]
 proctype Rank()
 {
     byte seen = 0;
-    byte look;
+    byte alarm_now;
     do
-    :: look = alarm; /* check_failures */
+    :: alarm_now = alarm; /* check_failures */
        if
-       :: look != seen && (record[0] || record[1] || record[2]) -> break /* tti_fault_check finds one */
-       :: else -> seen = look
+       :: alarm_now != seen && (record[0] || record[1] || record[2]) -> break /* tti_fault_check finds one */
+       :: else -> seen = alarm_now
        fi;
        atomic {
            if

@@ -23,10 +23,10 @@
  * config WAITER=1 TESTER=1
  * config CANCELLER=1 TESTER=1
  * mutant NO_PUSHED TESTER=1 assertion: a thread that gives the work back does not notify the worker again
- * mutant RING_ONLY CANCELLER=1 assertion: the worker is notified, but does not return from attend_p2p for that
+ * mutant NOTIFY_ONLY CANCELLER=1 assertion: the worker is notified, but does not return from attend_p2p for that
  * mutant NO_WAKE WAITER=1 TESTER=1 end: a thread that gives the work back does not wake its waiter
  * mutant NO_COMPARE WAITER=1 TESTER=1 end: the kernel does not compare the word before a waiter sleeps
- * mutant ANYBODY WAITER=1 assertion: any thread claims a work with a callback
+ * mutant ANY_THREAD WAITER=1 assertion: any thread claims a work with a callback
  * mutant TOO_EAGER CANCELLER=1 assertion: a message that has been matched is withdrawn all the same
  * mutant NO_LOCK CANCELLER=1 assertion: a cancel does not exclude that another thread ends the batch meanwhile
  * mutant FORGETFUL CANCELLER=1 assertion: a second cancel asks the engine again, which returns too late
@@ -52,25 +52,25 @@ bool handed;    /* the call has returned */
 
 /* The engine: the batch, and what the other rank has done. */
 bool batch, begun, done, cancelled;
-bool announced, came;
-bool completed, woken; /* since the worker looked; since it attended last */
+bool announced, arrived;
+bool completed, woken; /* since the worker read; since it attended last */
 
 bool notified; /* the event counter differs from what the worker has read */
 bool resting, attending;
-#define NEWS (completed || woken || MOVABLE)
+#define CHANGE (completed || woken || MOVABLE)
 
 /* For the proof. */
 byte ends;
 bool end_cancelled;
 bool in_hand; /* a thread has claimed it */
 
-#define MOVABLE ((announced && !begun || came && begun) && !done)
+#define MOVABLE ((announced && !begun || arrived && begun) && !done)
 
 inline round()
 {
     atomic {
         if :: announced && !done -> begun = true :: else fi;
-        if :: came && !done -> done = true; completed = true :: else fi
+        if :: arrived && !done -> done = true; completed = true :: else fi
     }
 }
 
@@ -79,7 +79,7 @@ inline tti_worker_notify() { notified = true }
 inline notify_worker()
 {
     tti_worker_notify();
-#ifndef RING_ONLY
+#ifndef NOTIFY_ONLY
     woken = true
 #endif
 }
@@ -113,12 +113,12 @@ inline give_back()
 #endif
         sleeper = false;
 #ifdef NO_PUSHED
-        ring = (pushed && !handed)
+        notify = (pushed && !handed)
 #else
-        ring = pushed
+        notify = pushed
 #endif
     };
-    if :: ring -> ring = false; tti_worker_notify() :: else fi
+    if :: notify -> notify = false; tti_worker_notify() :: else fi
 }
 
 inline claim()
@@ -129,7 +129,7 @@ inline claim()
     }
 }
 
-#ifdef ANYBODY
+#ifdef ANY_THREAD
 #define FOR_WORKER false
 #else
 #define FOR_WORKER (kind == CALLBACK)
@@ -144,7 +144,7 @@ inline try_claimed(on_worker)
 
 proctype Poster()
 {
-    bool mine, ring, over;
+    bool mine, notify, over;
     batch = true; /* post_p2p */
     round();
     atomic { stage = RUNNING; in_hand = true };
@@ -167,7 +167,7 @@ proctype Timer()
 
 proctype Worker()
 {
-    bool mine, ring, over, left, stale;
+    bool mine, notify, over, left, stale;
 end:
     do
     :: atomic { notified -> notified = false; resting = false };
@@ -183,12 +183,12 @@ end:
           :: left -> /* attend_p2p without a batch */
               left = false;
               atomic { stale = woken; woken = false };
-              completed = false; /* look() */
+              completed = false; /* the worker reads the counter */
               if
               :: !stale ->
                   round();
                   attending = true;
-end_attending:    NEWS;
+end_attending:    CHANGE;
                   attending = false
               :: else
               fi
@@ -200,7 +200,7 @@ end_attending:    NEWS;
 
 proctype Waiter(bool limited)
 {
-    bool mine, ring, over, seen_sleeper, seen_pushed, seen_cancel;
+    bool mine, notify, over, seen_sleeper, seen_pushed, seen_cancel;
     byte seen;
     handed;
     do
@@ -288,7 +288,7 @@ proctype Canceller()
 
 proctype Tester()
 {
-    bool mine, ring, over;
+    bool mine, notify, over;
     handed;
     if :: !FOR_WORKER -> claim() :: else fi;
     if :: mine -> try_claimed(false) :: else fi;
@@ -301,7 +301,7 @@ proctype Tester()
 proctype Other()
 {
     announced = true;
-    came = true
+    arrived = true
 }
 
 proctype Mover()
@@ -331,6 +331,6 @@ init {
         run Mover()
 #endif
     };
-    _nr_pr == 2 && (resting && !notified || attending && !NEWS);
+    _nr_pr == 2 && (resting && !notified || attending && !CHANGE);
     assert(ends == 1 && end_cancelled == cancel)
 }

@@ -2,7 +2,7 @@
 /*
  * Offered messages: src/engine/p2p/large/zero_copy.c and single_copy.c, with tti_fault_raise and tti_fault_check of fault.c.
  *
- * Modelled: a sender has offered its tensor; the receiver fetches it in PIECES chunks and acknowledges. Before each
+ * Modelled: a sender has offered its tensor; the receiver fetches it in CHUNKS chunks and acknowledges. Before each
  * chunk it stores its intent and reads the alarm, and after it clears the intent. The sender may give up at any time:
  * it writes its record, raises the alarm, waits until the intent is clear, and returns. It also returns when it sees
  * the acknowledgement. A third rank may leave, which raises the alarm, too, but is no failure. With PROCESSES the
@@ -23,15 +23,15 @@
  * config PROCESSES
  * ends: no run loops for ever
  * mutant RELEASE_STORE assertion: the intent is stored with release order, and waits in the store buffer
- * mutant LOOK_FIRST assertion: the alarm is read before the intent is stored
+ * mutant READ_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: the sender returns without waiting for the intent
  * mutant WAIT_FIRST assertion: it waits for the intent before it raises the alarm
  * mutant RING_FIRST assertion: it raises the alarm before its record can be read
- * mutant NO_SECOND_LOOK PROCESSES assertion: a chunk counts without a second read of the alarm
+ * mutant NO_SECOND_READ PROCESSES assertion: a chunk counts without a second read of the alarm
  * mutant EARLY_GRANT assertion: the offer is refused in the middle of a chunk
  * mutant EARLY_ACKNOWLEDGE assertion: the acknowledgement comes before the last chunk has been read
  */
-#define PIECES 2
+#define CHUNKS 2
 
 bool intent;            /* as the sender sees it */
 bool buffered, buffer;  /* the receiver's store buffer */
@@ -78,15 +78,15 @@ active proctype Receiver()
     byte clean = 0, seen = 0;
     bool torn = false;
     do
-    :: counted == PIECES ->
+    :: counted == CHUNKS ->
         fetched = true; /* with release, but nothing is stored to be read by the sender */
         break
-    :: counted < PIECES -> /* it refuses the offer, now or when a chunk could not be read */
+    :: counted < CHUNKS -> /* it refuses the offer, now or when a chunk could not be read */
         granted = true;
         (sent || state);
         break
-    :: counted < PIECES ->
-#ifdef LOOK_FIRST
+    :: counted < CHUNKS ->
+#ifdef READ_FIRST
         seen = alarm;
         store_intent(true);
 #else
@@ -100,7 +100,7 @@ active proctype Receiver()
         fi;
         torn = false;
 #ifdef EARLY_ACKNOWLEDGE
-        if :: counted == PIECES - 1 -> fetched = true :: else fi;
+        if :: counted == CHUNKS - 1 -> fetched = true :: else fi;
 #endif
         touch();
 #ifdef EARLY_GRANT
@@ -109,7 +109,7 @@ active proctype Receiver()
         touch();
         store_intent(false);
 #ifdef PROCESSES
-#ifndef NO_SECOND_LOOK
+#ifndef NO_SECOND_READ
         if :: alarm != clean -> goto again :: else fi;
 #endif
 #endif
@@ -136,7 +136,7 @@ active proctype Sender()
 {
     if
     :: fetched ->
-        assert(counted == PIECES)
+        assert(counted == CHUNKS)
     :: granted ->
         if
         :: sent = true

@@ -85,7 +85,7 @@ proctype Publisher()
     od
 }
 
-proctype Ringer()
+proctype Alarm()
 {
     if
     :: !fails /* nothing happens */
@@ -96,17 +96,17 @@ proctype Ringer()
 
 proctype Waiter(byte me; byte target)
 {
-    byte seen, now, look;
+    byte seen, now, alarm_now;
     byte alarm_seen = 0;
     do
     :: seen = word;
        if :: seen >= target -> break :: else fi;
-       look = alarm; /* check_failures */
+       alarm_now = alarm; /* check_failures */
        if
-       :: look != alarm_seen && fails -> break /* tti_fault_check finds the record */
+       :: alarm_now != alarm_seen && fails -> break /* tti_fault_check finds the record */
        :: else ->
 #ifndef ALARM_STALE
-           alarm_seen = look
+           alarm_seen = alarm_now
 #endif
        fi;
        /* tti_sleep */
@@ -115,9 +115,9 @@ proctype Waiter(byte me; byte target)
        atomic { drain() }; /* tti_membarrier */
 #endif
        now = word;
-       look = alarm;
+       alarm_now = alarm;
        if
-       :: now == seen && look == alarm_seen ->
+       :: now == seen && alarm_now == alarm_seen ->
            atomic { /* the kernel, under the lock of its queues */
                if
 #ifdef NO_CHECK
@@ -145,6 +145,6 @@ init {
         :: fails = true
         :: fails = false
         fi;
-        run Buffer(); run Publisher(); run Ringer(); run Waiter(0, 1); run Waiter(1, LAST)
+        run Buffer(); run Publisher(); run Alarm(); run Waiter(0, 1); run Waiter(1, LAST)
     }
 }

@@ -204,7 +204,7 @@ inline stamp(other, phase)
     }
 }
 
-inline look(n, name)
+inline read_span(n, name)
 {
     d_step {
         at = PEERS(start[OF(PEER)], n);
@@ -214,7 +214,7 @@ inline look(n, name)
     }
 }
 
-inline read(nr, content) { look(nr, content); look(nr, content) }
+inline read(nr, content) { read_span(nr, content); read_span(nr, content) }
 
 inline await_span(nr, phase)
 {

@@ -19,15 +19,15 @@
  * config POLLS=1
  * mutant PLAIN_PUBLISH end: the end is published by a load and a store
  * mutant NO_COMPARE SLEEPS=1 end: the kernel does not compare the word before the waiter sleeps
- * mutant LOOK_FIRST end: a watch reads the state before it sets its flag
+ * mutant READ_FIRST end: a watch reads the state before it sets its flag
  * mutant NO_SIGNAL POLLS=1 end: the thread that makes the eventfd does not read the state
  * mutant STAYS_IN assertion: a watch that came too late stays in the list
- * mutant HURRY assertion: tti_work_unwatch does not wait for a notification under way
+ * mutant NO_WAIT assertion: tti_work_unwatch does not wait for a notification under way
  * mutant DROP_FIRST assertion: the work is dropped before the watches are notified
  * mutant NO_USER assertion: a waiter does not count as a user
  */
 #define WATCHERS 2
-#define NOBODY   WATCHERS
+#define NO_WATCHER   WATCHERS
 
 /* The state. */
 bool ended, sleeper, watched, eventfd;
@@ -41,9 +41,9 @@ bool open, readable; /* the descriptor */
 bool asleep;
 bool lock;
 chan watches = [WATCHERS] of { byte };
-byte telling = NOBODY;
+byte notifying = NO_WATCHER;
 bool exists[WATCHERS]; /* the struct of the watch */
-bool told[WATCHERS];
+bool notified[WATCHERS];
 
 inline touch() { assert(!given_back) }
 inline take_lock() { atomic { !lock -> lock = true; touch() } }
@@ -87,13 +87,13 @@ inline notify_watches()
     take_lock();
     do
     :: watches ? watch ->
-        telling = watch;
+        notifying = watch;
         unlock();
-        assert(exists[watch] && !told[watch]);
-        told[watch] = true;
+        assert(exists[watch] && !notified[watch]);
+        notified[watch] = true;
         assert(exists[watch]); /* it wakes its owner with a word of the watch */
         take_lock();
-        telling = NOBODY
+        notifying = NO_WATCHER
     :: empty(watches) -> break
     od;
     unlock()
@@ -166,7 +166,7 @@ inline tti_work_watch()
 {
     take_lock();
     watches ! me;
-#ifdef LOOK_FIRST
+#ifdef READ_FIRST
     in_time = !ended;
     watched = true;
 #else
@@ -182,16 +182,16 @@ inline tti_work_unwatch()
 {
     take_lock();
     if :: watches ?? [eval(me)] -> watches ?? eval(me) :: else fi;
-#ifndef HURRY
+#ifndef NO_WAIT
     do
-    :: telling == me -> unlock(); telling != me; take_lock()
+    :: notifying == me -> unlock(); notifying != me; take_lock()
     :: else -> break
     od;
 #endif
     unlock()
 }
 
-proctype Watcher(byte me; bool impatient)
+proctype Watcher(byte me; bool unwatches_early)
 {
     bool held, in_time;
     tti_work_acquire();
@@ -202,14 +202,14 @@ proctype Watcher(byte me; bool impatient)
         if
         :: in_time ->
             if
-            :: told[me]
-            :: impatient
+            :: notified[me]
+            :: unwatches_early
             fi;
             tti_work_unwatch()
         :: else -> assert(ended)
         fi;
         exists[me] = false;
-        assert(!told[me] || in_time);
+        assert(!notified[me] || in_time);
         drop_held()
     :: else
     fi

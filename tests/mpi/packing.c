@@ -9,11 +9,11 @@
 
 #include "../multi/device_support.h"
 
-#define PATIENCE_S 100
+#define LIMIT_S 100
 
 static void await_failure(tutti_group *g)
 {
-    const time_t limit = time(NULL) + PATIENCE_S;
+    const time_t limit = time(NULL) + LIMIT_S;
     const struct timespec nap = {.tv_nsec = 10000000};
     err.status = TUTTI_OK;
     while (tutti_group_error(g, &err) == TUTTI_OK && err.status == TUTTI_OK && time(NULL) < limit) {

@@ -32,16 +32,16 @@ static void strip(char *text)
     }
 }
 
-static void judge(const tutti_error *own, char told[][TEXT], int32_t rank, int32_t late, bool engine)
+static void judge(const tutti_error *own, char noted[][TEXT], int32_t rank, int32_t late, bool engine)
 {
     char name[24];
     snprintf(name, sizeof(name), "rank %d", late);
     EXPECT(strstr(own->message, name) != NULL && own->suspect == late);
     EXPECT(!strstr(own->message, "suspected") && !strstr(own->message, "laggard"));
     for (int32_t r = 0; engine && r < late; r++) {
-        EXPECT(strstr(told[r], "all_reduce (call 1, lane 0) waited ms; not arrived: rank ") != NULL);
-        if (strcmp(told[r], told[rank]) != 0) {
-            fprintf(stderr, "rank %d: %s\nrank %d: %s\n", r, told[r], rank, told[rank]);
+        EXPECT(strstr(noted[r], "all_reduce (call 1, lane 0) waited ms; not arrived: rank ") != NULL);
+        if (strcmp(noted[r], noted[rank]) != 0) {
+            fprintf(stderr, "rank %d: %s\nrank %d: %s\n", r, noted[r], rank, noted[rank]);
             failures++;
         }
     }
@@ -51,7 +51,7 @@ static void judge(const tutti_error *own, char told[][TEXT], int32_t rank, int32
 static void late_comer(tutti_group *g, tutti_group *base, bool engine)
 {
     char own[TEXT] = "";
-    char told[RANKS][TEXT];
+    char noted[RANKS][TEXT];
     const int64_t one = 1;
     const int64_t length = TEXT;
     const int64_t whole = (int64_t)tutti_group_size(g) * TEXT;
@@ -62,7 +62,7 @@ static void late_comer(tutti_group *g, tutti_group *base, bool engine)
     tutti_error lost;
     DLTensor v = tutti_tensor_1d(&value, &one, TUTTI_I32);
     DLTensor line = tutti_tensor_1d(own, &length, TUTTI_U8);
-    DLTensor all = tutti_tensor_1d(told, &whole, TUTTI_U8);
+    DLTensor all = tutti_tensor_1d(noted, &whole, TUTTI_U8);
     if (rank != late) {
         const tutti_status status =
             tutti_all_reduce(g, &v, &v, TUTTI_SUM, TUTTI_CALL(.timeout_ms = WAIT_MS, .error = &e));
@@ -74,7 +74,7 @@ static void late_comer(tutti_group *g, tutti_group *base, bool engine)
         fprintf(stderr, "the messages are not exchanged: %s\n", lost.message);
         EXPECT(false);
     } else if (rank != late) {
-        judge(&e, told, rank, late, engine);
+        judge(&e, noted, rank, late, engine);
     }
 }
 

@@ -83,7 +83,7 @@ static const struct tti_snapshot *snapshot_of(const struct page *p, int node)
     return &p->records[p->hang.nodes[node].process].snapshot;
 }
 
-static void print_culprit(const struct page *p, const struct tti_hang_suspect *c)
+static void print_suspect(const struct page *p, const struct tti_hang_suspect *c)
 {
     char process[TEXT];
     char what[TEXT];
@@ -116,7 +116,7 @@ static void print_conclusion(const struct page *p)
 {
     const struct tti_hang *h = &p->hang;
     for (int i = 0; i < h->suspect_count && i < SUSPECTS_SHOWN; i++) {
-        print_culprit(p, &h->suspects[i]);
+        print_suspect(p, &h->suspects[i]);
     }
     if (h->suspect_count > SUSPECTS_SHOWN) {
         fprintf(p->out, "... and %d more\n", h->suspect_count - SUSPECTS_SHOWN);

@@ -167,7 +167,7 @@ static void take_least(struct tti_cgroup_cpus *least, const char *directory, boo
     }
 }
 
-static void look_at(const char *root, bool unified, struct tti_cgroup_cpus *least)
+static void read_limits(const char *root, bool unified, struct tti_cgroup_cpus *least)
 {
     struct hierarchy h = {.unified = unified};
     read_lines(root, "/proc/self/cgroup", read_group, &h);
@@ -191,7 +191,7 @@ static void look_at(const char *root, bool unified, struct tti_cgroup_cpus *leas
 struct tti_cgroup_cpus tti_cgroup_cpus(const char *root)
 {
     struct tti_cgroup_cpus least = {0};
-    look_at(root, true, &least);
-    look_at(root, false, &least);
+    read_limits(root, true, &least);
+    read_limits(root, false, &least);
     return least;
 }

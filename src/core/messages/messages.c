@@ -247,9 +247,9 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     } else if (try_claimed(m, w)) {
         return TUTTI_OK;
     }
-    int64_t look = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
-    if (look != TTI_NEVER) { /* after the timer can find the work */
-        tti_timer_set_earlier(&m->timer, look, NULL);
+    int64_t due = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
+    if (due != TTI_NEVER) { /* after the timer can find the work */
+        tti_timer_set_earlier(&m->timer, due, NULL);
     }
     return TUTTI_OK;
 }
@@ -320,8 +320,8 @@ static bool needs_help(struct tti_work *w, int64_t now, int64_t *next)
 {
     bool helped = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_PUSHED) != 0;
     int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
-    int64_t look = w->task.op.begun_ns + HELP_NS;
-    due = !helped && look < due ? look : due;
+    int64_t help_due = w->task.op.begun_ns + HELP_NS;
+    due = !helped && help_due < due ? help_due : due;
     *next = due > now && due < *next ? due : *next;
     return due <= now;
 }

@@ -91,7 +91,7 @@ static void take_off(struct worker *w, struct operation *o, int number)
     }
     if (own >> 8 & 1) {
         o->expects_call = true;
-        call.callback = told;
+        call.callback = noted;
         call.user = o;
     }
     o->status = start(w->group, o, &call);

@@ -148,12 +148,12 @@ static void in_use(void)
     tutti_group *before = alone();
     tutti_group *after = alone();
     tutti_events *events[2] = {NULL, NULL};
-    int heard = 0;
+    int noted = 0;
     tutti_error e;
     EXPECT_OK(tutti_events_create(before, &events[0], &e));
     EXPECT_OK(tutti_events_create(v.group, &events[1], &e));
-    EXPECT_OK(tutti_events_on_complete(events[0], count, &heard, NULL, &e));
-    EXPECT_OK(tutti_events_on_complete(events[1], count, &heard, NULL, &e));
+    EXPECT_OK(tutti_events_on_complete(events[0], count, &noted, NULL, &e));
+    EXPECT_OK(tutti_events_on_complete(events[1], count, &noted, NULL, &e));
     pthread_t thread;
     sem_init(&v.inside, 0, 0);
     sem_init(&v.leave, 0, 0);
@@ -167,13 +167,13 @@ static void in_use(void)
     }
     EXPECT(tutti_group_size(v.group) == 1 && tutti_group_size(before) == 1 && tutti_group_size(after) == 1);
     one_work(before);
-    EXPECT(heard == 1);
+    EXPECT(noted == 1);
     EXPECT_USABLE(after);
     EXPECT_OK(tutti_barrier(v.group, TUTTI_CALL(.lane = 1)));
     sem_post(&v.leave);
     pthread_join(thread, NULL);
     one_work(v.group);
-    EXPECT(heard == 2);
+    EXPECT(noted == 2);
     EXPECT_USABLE(v.group);
     EXPECT_ERROR(&e, TUTTI_BUSY, "in use; 1 events object is there: destroy it first",
                  tutti_group_destroy(v.group, &e));

@@ -90,7 +90,7 @@ static void await(sem_t *semaphore)
 static sem_t has_revoked;
 
 /* A rank that has made no call since gets the failure from tutti_group_error as well. */
-static tutti_status heard(tutti_group *g, void *user)
+static tutti_status noted(tutti_group *g, void *user)
 {
     (void)user;
     tutti_error e;
@@ -581,7 +581,7 @@ int main(void)
     unsupported();
     patient();
     test_ranks(3, revoked);
-    test_ranks(3, heard);
+    test_ranks(3, noted);
     test_ranks(2, aborted);
     test_ranks(2, ended);
     for (int i = 0; i < TEARS; i++) {

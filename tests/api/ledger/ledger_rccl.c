@@ -197,7 +197,7 @@ static void rank_main(tutti_group *group, int rank)
     ledger_device_refusals(group);
 }
 
-static atomic_int told; /* ranks that got the error from RCCL itself */
+static atomic_int noted; /* ranks that got the error from RCCL itself */
 
 /* An error of RCCL, with its code and its text. The group has failed then, on the other rank perhaps before its
  * call. */
@@ -213,7 +213,7 @@ static void fails(tutti_group *group, int rank)
     EXPECT(status != TUTTI_OK && strcmp(error.backend, "rccl") == 0);
     if (status == TUTTI_BACKEND && error.vendor_code == 5 && strstr(error.message, "ncclAllReduce") &&
         strstr(error.message, "invalid usage") /* ncclGetErrorString's */) {
-        atomic_fetch_add_explicit(&told, 1, memory_order_relaxed); /* read after the threads are joined */
+        atomic_fetch_add_explicit(&noted, 1, memory_order_relaxed); /* read after the threads are joined */
     }
     EXPECT(tutti_free(group, v.memory, NULL) == TUTTI_OK);
 }
@@ -330,7 +330,7 @@ int main(int argc, char **argv)
         setenv("TUTTI_DOUBLE_NCCL", orders, 1); /* the first rank that calls gets the error */
         ledger_open_driver();
         ledger_on_devices("memory:ledger-rccl-fails", NULL, fails);
-        EXPECT(atomic_load(&told) > 0);
+        EXPECT(atomic_load(&noted) > 0);
         EXPECT(ledger_logged("CommAbort")); /* a group that has failed does not end politely */
     } else if (strcmp(part, "without") == 0) {
         ledger_choose(&rocm);

@@ -45,17 +45,17 @@ static inline void start_receive(tutti_group *g, int32_t *value, int32_t tag, co
 enum { MANY = 300 }; /* small messages: more than lie in a ring */
 
 /* What a callback has seen. */
-struct told {
+struct noted {
     _Atomic int calls;
     tutti_status status;
 };
 
 static inline void note(tutti_status status, const tutti_error *error, void *user)
 {
-    struct told *told = user;
+    struct noted *noted = user;
     EXPECT(error->status == status);
-    told->status = status;
-    reach(&told->calls);
+    noted->status = status;
+    reach(&noted->calls);
 }
 
 #endif

@@ -12,17 +12,17 @@
 
 #include "api/check.h"
 
-#define RANKS      3
-#define MANY       40 /* tensors: more than may be under way at a time */
-#define LARGE      300000
-#define PATIENCE_S 60
+#define RANKS   3
+#define MANY    40 /* tensors: more than may be under way at a time */
+#define LARGE   300000
+#define LIMIT_S 60
 
 /* Waits until *counter is at least `least`. If the limit ends first, the test fails instead of hanging. */
 static bool await(_Atomic int *counter, int least)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t end = now.tv_sec + PATIENCE_S;
+    time_t end = now.tv_sec + LIMIT_S;
     while (atomic_load(counter) < least && now.tv_sec < end) {
         sched_yield();
         clock_gettime(CLOCK_MONOTONIC, &now);

@@ -18,7 +18,7 @@
 #include <tutti/tutti.h>
 
 #define RANKS_MOST 8
-#define PATIENCE_S 100 /* far beyond what a slow machine needs */
+#define LIMIT_S    100 /* far beyond what a slow machine needs */
 #define CALL_MS    60000
 
 /* Where the victim is when it happens. */
@@ -145,7 +145,7 @@ struct stage *stage_make(void);
 /* Runs a round; false if a rank hung. Ranks that remained have been killed. */
 bool run_round(struct stage *s, const struct round *r);
 
-/* A process of a test that runs no rounds: it ends with this one, or after PATIENCE_S. `actor` does not return. */
+/* A process of a test that runs no rounds: it ends with this one, or after LIMIT_S. `actor` does not return. */
 pid_t start_actor(void (*actor)(int32_t number), int32_t number);
 
 /* The reason why crashing processes leave no core file in their working directory; NULL if they do. */

@@ -24,7 +24,7 @@ pid_t start_actor(void (*actor)(int32_t number), int32_t number)
     const pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(PATIENCE_S);
+        alarm(LIMIT_S);
         actor(number);
     }
     return pid;
@@ -116,7 +116,7 @@ bool run_round(struct stage *s, const struct round *r)
     snprintf(s->store, sizeof(s->store), "unix:round-%d-%u", (int)getpid(), rounds++);
     fflush(NULL);
     start_ranks(s);
-    const int64_t until = now_ns() + (int64_t)PATIENCE_S * 1000000000;
+    const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
     bool open[RANKS_MOST];
     memset(open, 1, sizeof(open));
     int32_t left = r->size;

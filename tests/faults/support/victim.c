@@ -18,7 +18,7 @@
 #define STORM_US 100
 
 static struct stage *stage;
-static _Atomic bool told;
+static _Atomic bool noted;
 static struct rlimit descriptors;
 
 static void note(void)
@@ -74,7 +74,7 @@ static void meet_fate(void)
 
 /* The library's thread that owns the life word, if a place is reached there. This thread must not call exec: the kernel
  * would first give it the number of the main thread, and then not find its own number in the life word. */
-static bool is_keeper(void)
+static bool is_monitor(void)
 {
     char name[16] = "";
     return prctl(PR_GET_NAME, name) == 0 && strcmp(name, "tutti-monitor") == 0;
@@ -83,12 +83,12 @@ static bool is_keeper(void)
 static bool is_left_to_another(void)
 {
     const enum fate fate = stage->round.fate;
-    return fate == FATE_EXIT || fate == FATE_MAIN_EXIT || (fate == FATE_EXEC && is_keeper());
+    return fate == FATE_EXIT || fate == FATE_MAIN_EXIT || (fate == FATE_EXEC && is_monitor());
 }
 
 void victim_await(void)
 {
-    while (!atomic_load(&told)) {
+    while (!atomic_load(&noted)) {
         pause_us(50);
     }
     meet_fate();
@@ -104,7 +104,7 @@ static void *await_in_thread(void *unused)
 static void happen(void)
 {
     if (is_left_to_another()) {
-        atomic_store(&told, true);
+        atomic_store(&noted, true);
     } else {
         meet_fate();
     }

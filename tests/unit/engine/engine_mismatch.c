@@ -177,19 +177,19 @@ static int one_round(struct tti_engine *e, int lane, int round)
     const struct reference_call barrier = some_call(e->size, TUTTI_OP_BARRIER, 0);
     struct reference_call last = barrier;
     bool differ = false;
-    int heard = 0;
+    int noted = 0;
     in_two_steps = (chance >> 7 & 1) != 0;
     for (int i = 0; i < wrong_ones; i++) {
-        heard += make_wrong_call(e, lane, number(chance, (uint64_t)i, 1), round, &differ);
+        noted += make_wrong_call(e, lane, number(chance, (uint64_t)i, 1), round, &differ);
     }
     for (uint64_t i = 0; i < (chance >> 12) % 3; i++) { /* in rooted calls only some ranks see it */
         const uint64_t c = number(chance, i, 2);
         last = some_call(e->size, kinds[(c >> 32) % ROOTED], c);
-        heard += make_right_call(e, lane, &last, round);
+        noted += make_right_call(e, lane, &last, round);
     }
-    heard += make_right_call(e, lane, &barrier, round);
-    if (heard < differ || heard > (differ ? wrong_ones : 0)) {
-        return complain(e, lane, &last, round, heard >= 1000 ? "see above" : "MISMATCH too often, or not at all");
+    noted += make_right_call(e, lane, &barrier, round);
+    if (noted < differ || noted > (differ ? wrong_ones : 0)) {
+        return complain(e, lane, &last, round, noted >= 1000 ? "see above" : "MISMATCH too often, or not at all");
     }
     for (uint64_t i = 0; i < 2; i++) {
         const struct reference_call c = right_call(e->size, number(chance, i, 3));

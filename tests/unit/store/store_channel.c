@@ -335,7 +335,7 @@ static tutti_status talk(const struct relay *r, int64_t timeout_ms, tutti_status
 #define GET_REPLY    (SET_REPLY + TTI_FRAME_HEADER + TTI_SODIUM_TAG)
 #define TIMEOUT_BYTE 16 /* of a header: read, but unused by most frames */
 
-static void somebody_in_between_reads_nothing(void **state)
+static void a_relay_in_between_reads_nothing(void **state)
 {
     struct fixture *f = *state;
     need_sodium();
@@ -368,7 +368,7 @@ static void somebody_in_between_reads_nothing(void **state)
     free(r);
 }
 
-static void somebody_in_between_changes_nothing(void **state)
+static void a_relay_in_between_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -523,8 +523,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(malformed_proofs_cost_the_connection, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_impostor_learns_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(somebody_in_between_reads_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(somebody_in_between_changes_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_relay_in_between_reads_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_relay_in_between_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(frames_come_once_and_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(slow_ones_do_not_keep_others_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_time_to_prove_it_ends, set_up, tear_down),

@@ -436,7 +436,7 @@ static void bad_urls_are_refused(void **state)
     assert_null(store);
 }
 
-static void nobody_serves_a_tcp_store(void **state)
+static void a_tcp_store_without_a_server(void **state)
 {
     (void)state;
     /* A port that is bound but not listened on refuses all connections, and no other process gets it meanwhile. */
@@ -508,7 +508,7 @@ int main(void)
         ON_ALL(descriptors_are_passed),
         cmocka_unit_test(nothing_stays_open),
         cmocka_unit_test(bad_urls_are_refused),
-        cmocka_unit_test(nobody_serves_a_tcp_store),
+        cmocka_unit_test(a_tcp_store_without_a_server),
         cmocka_unit_test(who_joins_does_not_serve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

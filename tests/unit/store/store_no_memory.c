@@ -36,7 +36,7 @@ static void check(const char *url, bool sealed)
     const int64_t turned_away = tti_store_refused_count(first);
     /* in a sealed frame the key is unknown */
     const tutti_status missed = tti_store_get(second, "long", got, LONG, &length, sealed ? 0 : TUTTI_FOREVER, NULL);
-    const tutti_status told = tti_store_get(second, "short", got, LONG, &length, TUTTI_FOREVER, NULL);
+    const tutti_status noted = tti_store_get(second, "short", got, LONG, &length, TUTTI_FOREVER, NULL);
     const tutti_status other = tti_store_get(second, "other", got, LONG, &length, 0, NULL);
     const tutti_status read = tti_store_get(second, "before", got, LONG, &length, TUTTI_FOREVER, NULL);
     lacking = false;
@@ -45,7 +45,7 @@ static void check(const char *url, bool sealed)
     assert_int_equal(also, TUTTI_NO_MEMORY);
     assert_int_equal(turned_away, 0);
     assert_int_equal(missed, sealed ? TUTTI_TIMEOUT : TUTTI_NO_MEMORY);
-    assert_int_equal(told, TUTTI_NO_MEMORY);
+    assert_int_equal(noted, TUTTI_NO_MEMORY);
     assert_int_equal(other, TUTTI_TIMEOUT);
     assert_int_equal(read, TUTTI_NO_MEMORY);
 

@@ -57,7 +57,7 @@ static void run_children(void (*run)(const char *url, int index), const char *ur
     }
 }
 
-static void processes_meet_by_unix(void **state)
+static void processes_join_by_unix(void **state)
 {
     (void)state;
     for (int round = 0; round < 10; round++) {
@@ -67,7 +67,7 @@ static void processes_meet_by_unix(void **state)
     }
 }
 
-static void processes_meet_by_file(void **state)
+static void processes_join_by_file(void **state)
 {
     (void)state;
     char directory[] = "/tmp/tutti-test-XXXXXX";
@@ -134,14 +134,14 @@ static void end_helper(struct helper *helper, int code)
     expect_child(helper->pid, code);
 }
 
-static void tell(int fd, const char *text)
+static void send_text(int fd, const char *text)
 {
     ssize_t written = write(fd, text, strlen(text) + 1);
     (void)written;
 }
 
 /* Reads one text with its NUL; false at the end. */
-static bool hear(int fd, char *text, size_t capacity)
+static bool receive_text(int fd, char *text, size_t capacity)
 {
     for (size_t i = 0; i < capacity; i++) {
         if (read(fd, text + i, 1) != 1) {
@@ -157,7 +157,7 @@ static bool hear(int fd, char *text, size_t capacity)
 static struct tti_store *open_sent_store(int from)
 {
     char url[300];
-    CHILD_CHECK(hear(from, url, sizeof(url)));
+    CHILD_CHECK(receive_text(from, url, sizeof(url)));
     struct tti_store *store = open_store(url, false);
     CHILD_CHECK(store);
     return store;
@@ -168,8 +168,8 @@ static struct helper start_ready_helper(void (*run)(int from_parent, int to_pare
 {
     char text[16];
     struct helper helper = start_helper(run);
-    tell(helper.to, sent);
-    assert_true(hear(helper.from, text, sizeof(text)));
+    send_text(helper.to, sent);
+    assert_true(receive_text(helper.from, text, sizeof(text)));
     return helper;
 }
 
@@ -180,12 +180,12 @@ static void tcp_child(int from, int to)
     char value[8] = "";
     CHILD_CHECK(tti_store_get(store, "question", value, sizeof(value), NULL, LONG_MS, NULL) == TUTTI_OK);
     CHILD_CHECK(tti_store_set(store, "answer", value, 2, NULL) == TUTTI_OK);
-    tell(to, "done");
-    CHILD_CHECK(!hear(from, text, sizeof(text)));
+    send_text(to, "done");
+    CHILD_CHECK(!receive_text(from, text, sizeof(text)));
     tti_store_release(store);
 }
 
-static void processes_meet_by_tcp(void **state)
+static void processes_join_by_tcp(void **state)
 {
     (void)state;
     static const char *const urls[] = {"tcp://127.0.0.1:0", "tcp://localhost:0/some-token"};
@@ -193,7 +193,7 @@ static void processes_meet_by_tcp(void **state)
         struct helper helper = start_helper(tcp_child);
         struct tti_store *store = open_store(urls[i], true);
         assert_non_null(store);
-        tell(helper.to, tti_store_url(store));
+        send_text(helper.to, tti_store_url(store));
         assert_int_equal(tti_store_set(store, "question", "42", 2, NULL), TUTTI_OK);
         char value[8] = "";
         assert_int_equal(tti_store_get(store, "answer", value, sizeof(value), NULL, LONG_MS, NULL), TUTTI_OK);
@@ -212,11 +212,11 @@ static void serving_child(int from, int to)
     CHILD_CHECK(write(fd, "memory", 6) == 6);
     CHILD_CHECK(tti_store_put_fd(store, "fd", fd, 2, NULL) == TUTTI_OK);
     close(fd);
-    tell(to, "served");
-    CHILD_CHECK(hear(from, text, sizeof(text)));
+    send_text(to, "served");
+    CHILD_CHECK(receive_text(from, text, sizeof(text)));
     tti_store_release(store); /* the parent is connected: the server goes on */
-    tell(to, "left");
-    hear(from, text, sizeof(text));
+    send_text(to, "left");
+    receive_text(from, text, sizeof(text));
 }
 
 static void read_passed(struct tti_store *store)
@@ -239,8 +239,8 @@ static void the_first_one_may_leave(void **state)
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
     read_passed(store);
-    tell(helper.to, "go");
-    assert_true(hear(helper.from, text, sizeof(text)));
+    send_text(helper.to, "go");
+    assert_true(receive_text(helper.from, text, sizeof(text)));
     read_passed(store);
     assert_int_equal(tti_store_set(store, "later", "1", 1, NULL), TUTTI_OK);
     struct tti_store *second = open_store(url, false); /* newcomers are let in as long as it lives */
@@ -259,8 +259,8 @@ static void killed_child(int from, int to)
 {
     char text[8];
     (void)open_sent_store(from);
-    tell(to, "served");
-    hear(from, text, sizeof(text));
+    send_text(to, "served");
+    receive_text(from, text, sizeof(text));
     _exit(1);
 }
 
@@ -417,7 +417,7 @@ static void unmapped_user_trusts_no_peer(void **state)
 static int become_other_user(int from, struct sockaddr_un *address, socklen_t *length)
 {
     char name[64];
-    CHILD_CHECK(hear(from, name, sizeof(name)));
+    CHILD_CHECK(receive_text(from, name, sizeof(name)));
     CHILD_CHECK(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
     *length = unix_address(address, 0, name);
     return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -449,7 +449,7 @@ static void another_user_is_not_let_in(void **state)
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
     int64_t dropped = tti_server_dropped();
-    tell(helper.to, name);
+    send_text(helper.to, name);
     end_helper(&helper, 0);
     assert_int_equal(tti_server_dropped(), dropped + 1);
     assert_int_equal(tti_store_set(store, "k", "", 0, NULL), TUTTI_OK);
@@ -464,8 +464,8 @@ static void other_user_occupies(int from, int to)
     socklen_t length;
     int fd = become_other_user(from, &address, &length);
     CHILD_CHECK(bind(fd, (struct sockaddr *)&address, length) == 0 && listen(fd, 8) == 0);
-    tell(to, "bound");
-    hear(from, text, sizeof(text));
+    send_text(to, "bound");
+    receive_text(from, text, sizeof(text));
     close(fd);
 }
 
@@ -496,9 +496,9 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN); /* of the tests' own pipes */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(processes_meet_by_unix, shut_down),
-        cmocka_unit_test_teardown(processes_meet_by_file, shut_down),
-        cmocka_unit_test_teardown(processes_meet_by_tcp, shut_down),
+        cmocka_unit_test_teardown(processes_join_by_unix, shut_down),
+        cmocka_unit_test_teardown(processes_join_by_file, shut_down),
+        cmocka_unit_test_teardown(processes_join_by_tcp, shut_down),
         cmocka_unit_test_teardown(servers_follow_one_another, shut_down),
         cmocka_unit_test_teardown(the_first_one_may_leave, shut_down),
         cmocka_unit_test_teardown(a_killed_server_ends_a_waiting_get, shut_down),

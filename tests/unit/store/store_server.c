@@ -369,7 +369,7 @@ static tutti_status connect_in_a_crowd(struct tti_client *client, int64_t deadli
     return TUTTI_OK;
 }
 
-static tutti_status connect_to_nobody(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
+static tutti_status connect_to_no_server(struct tti_client *client, int64_t deadline_ns, int *fd, tutti_error *error)
 {
     (void)client;
     (void)deadline_ns;
@@ -392,7 +392,7 @@ static void a_crowded_server_is_asked_again(void **state)
     tti_client_free(client);
     client = tti_client_make(sizeof(*client), NULL, LONG_MS); /* without a listener, that is the end */
     assert_non_null(client);
-    client->connect = connect_to_nobody;
+    client->connect = connect_to_no_server;
     attempts = 0;
     tti_client_set_response_timeout(&client->base, -1);
     assert_int_equal(tti_client_get(&client->base, "key", NULL, 0, NULL, -1, &error), TUTTI_PEER_LEFT);

@@ -97,7 +97,7 @@ static void shutting_down_ends_a_wait(void **state)
 }
 
 /* The serving process cannot take part: pending and later requests get the cause. */
-static void a_server_that_gives_up_tells_everybody(void **state)
+static void a_server_that_gives_up_notifies_all_clients(void **state)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -182,7 +182,7 @@ int main(void)
         TEST(running_out_of_descriptors_is_survived),
         TEST(a_descriptor_without_a_number_is_told),
         TEST(shutting_down_ends_a_wait),
-        TEST(a_server_that_gives_up_tells_everybody),
+        TEST(a_server_that_gives_up_notifies_all_clients),
         TEST(a_released_server_waits_for_its_clients),
         TEST(servers_come_and_go),
     };

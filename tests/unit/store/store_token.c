@@ -144,7 +144,7 @@ static void who_does_not_is_told(void **state)
 }
 
 /* The serving side that finds its port taken becomes a client there only if that server proves the token. */
-static void who_should_serve_trusts_nobody_either(void **state)
+static void the_serving_rank_trusts_no_client_without_the_token(void **state)
 {
     (void)state;
     char url[300];
@@ -262,7 +262,7 @@ int main(void)
         cmocka_unit_test_teardown(without_libsodium_nothing_is_opened, shut_down),
         cmocka_unit_test_teardown(who_knows_the_token_gets_in, shut_down),
         cmocka_unit_test_teardown(who_does_not_is_told, shut_down),
-        cmocka_unit_test_teardown(who_should_serve_trusts_nobody_either, shut_down),
+        cmocka_unit_test_teardown(the_serving_rank_trusts_no_client_without_the_token, shut_down),
         cmocka_unit_test_teardown(a_token_must_be_one, shut_down),
         cmocka_unit_test_teardown(a_file_must_be_private, shut_down),
     };

@@ -225,8 +225,8 @@ static void circles_are_refused(void **state)
 
 struct storm {
     struct tti_group *group;
-    tutti_events *events;          /* shared by all workers */
-    _Atomic int64_t told[WORKERS]; /* each worker's latest number */
+    tutti_events *events;           /* shared by all workers */
+    _Atomic int64_t noted[WORKERS]; /* each worker's latest number */
     _Atomic int working;
     _Atomic int faults;
 };
@@ -273,19 +273,19 @@ static void *tell_on(void *user)
 {
     struct storm *s = user;
     for (int i = 0; atomic_load(&s->working) > 0; i = (i + 1) % WORKERS) {
-        tell(s->group, atomic_load(&s->told[i]), TUTTI_OK);
+        tell(s->group, atomic_load(&s->noted[i]), TUTTI_OK);
         sched_yield(); /* the callback lock is not fair */
     }
     return NULL;
 }
 
 /* A handler for a fresh number is called while it is being removed. */
-static void one_handler(struct storm *s, int64_t number, _Atomic int64_t *told)
+static void one_handler(struct storm *s, int64_t number, _Atomic int64_t *noted)
 {
     struct record *r = record_make(s, s->events, number);
     int64_t id = 0;
     expect(s, tutti_events_on_operation(s->events, number, count, r, &id, NULL) == TUTTI_OK);
-    atomic_store(told, number);
+    atomic_store(noted, number);
     if (number % 3 == 0) {
         tell(s->group, number, TUTTI_OK);
     } else if (number % 3 == 1) {
@@ -322,7 +322,7 @@ static void *work_on(void *user)
 {
     struct worker *w = user;
     for (int64_t i = 1; i <= ROUNDS; i++) {
-        one_handler(w->storm, i * WORKERS + w->index, &w->storm->told[w->index]);
+        one_handler(w->storm, i * WORKERS + w->index, &w->storm->noted[w->index]);
         if (i % 5 == 0) {
             one_object(w->storm, i % 2 == 0);
         }
