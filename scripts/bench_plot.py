@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the comparisons of scripts/bench: bench_plot.py RESULTS PART...
 
-Reads RESULTS/PART.csv of each part, which `tutti bench --record` has written, and writes latency against size as
+Reads RESULTS/PART.csv of each part, which bench_vs.py has written, and writes latency against size as
 RESULTS/PART.svg: a panel for each collective with logarithmic axes, a line for each contender. The lines are those of private
 buffers, out of place unless a contender has only the other form; Tutti has a second line for the heap. Of cells that differ in
 their hop class only, the one with most repetitions counts. The picture needs nothing else, and adapts to a dark page.

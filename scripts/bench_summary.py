@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sums up the comparisons of scripts/bench: bench_summary.py RESULTS PART...
 
-Reads RESULTS/PART.csv of each part, which `tutti bench --record` has written, and prints geometric means for each number of
+Reads RESULTS/PART.csv of each part, which bench_vs.py has written, and prints geometric means for each number of
 ranks, collective, placement and class of hop, what they are over all, and every cell that is lost; writes the same to
 RESULTS/comparison.md.
 """

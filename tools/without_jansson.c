@@ -6,7 +6,6 @@
  */
 #include <stdio.h>
 
-#include "bench/compare/compare.h"
 #include "bench/overlap/json.h"
 #include "bench/report/json.h"
 #include "info/info.h"
@@ -15,7 +14,7 @@
 bool tti_json_usable(const char *tool)
 {
     fprintf(stderr,
-            "%s: this program was built without jansson, so there is no JSON and no --vs: install it "
+            "%s: this program was built without jansson, so there is no JSON: install it "
             "(Debian: libjansson-dev) and build again\n",
             tool);
     return false;
@@ -63,12 +62,4 @@ bool tti_overlap_json(struct json_t *root, const struct tti_overlap *o, int64_t 
     (void)bandwidth;
     (void)results;
     return false;
-}
-
-int tti_compare_start(const struct tti_bench_options *options, const struct tti_compare_options *compare)
-{
-    (void)options;
-    (void)compare;
-    tti_json_usable("tutti bench");
-    return 1;
 }

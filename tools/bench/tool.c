@@ -11,7 +11,6 @@
 #include "bench/bench.h"
 #include "bench/beside/plugin.h"
 #include "bench/checks.h"
-#include "bench/compare/compare.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/measure.h"
 #include "bench/options.h"
@@ -31,12 +30,7 @@ enum {
     OPTION_ASYNC,
     OPTION_BESIDE,
     OPTION_ROOFLINE,
-    OPTION_PLACEMENT,
-    OPTION_VS,
-    OPTION_RECORD,
-    OPTION_REPEAT,
-    OPTION_LIMIT,
-    OPTION_HEAP_FROM
+    OPTION_PLACEMENT
 };
 
 static const struct argp_option argp_options[] = {
@@ -61,14 +55,6 @@ static const struct argp_option argp_options[] = {
      "takes no CPU tensors)",
      0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
-    {"vs", OPTION_VS, "CONTENDER,...", 0,
-     "Compare with openmpi, mpich and gloo, with all settings of each; with one of them, as in openmpi/t", 1},
-    {"repeat", OPTION_REPEAT, "R", 0, "Repeat the run of each contender R times (default 3)", 1},
-    {"limit", OPTION_LIMIT, "TIME", 0,
-     "End a job that takes longer than TIME, as in 90, 1.5m, 2h (default: by its rows)", 1},
-    {"heap-from", OPTION_HEAP_FROM, "SIZE", 0,
-     "From SIZE bytes on, also compare with Tutti's buffers in the heap (default: never)", 1},
-    {"record", OPTION_RECORD, "FILE.csv", 0, "Write one line per collective, size and contender to FILE.csv", 1},
     {0}};
 
 static const char argp_doc[] =
@@ -96,7 +82,6 @@ static const char argp_doc[] =
     "  tutti bench all_reduce -n 2 --device cuda\n"
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
-    "  tutti bench all_reduce -n 2 --vs openmpi,mpich,gloo --record all_reduce.csv\n"
     "  tutti bench overlap --help\n"
     "  tutti bench --checks-cost --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
@@ -151,54 +136,6 @@ static uint32_t collectives(struct argp_state *state, const char *list)
     return chosen == (UINT32_C(1) << tti_bench_collectives_count) - 1 ? 0 : chosen;
 }
 
-/* The command line. */
-struct words {
-    struct tti_bench_options bench;
-    struct tti_compare_options compare;
-};
-
-/* The options of a comparison. */
-static error_t parse_compare(int key, char *argument, struct argp_state *state, struct tti_compare_options *compare)
-{
-    switch (key) {
-    case OPTION_VS:
-        compare->vs = argument;
-        return 0;
-    case OPTION_RECORD:
-        compare->record = argument;
-        return 0;
-    case OPTION_REPEAT:
-        compare->repeat = (int)tti_bench_number(state, "--repeat", argument, 1, TTI_COMPARE_REPEAT);
-        return 0;
-    case OPTION_HEAP_FROM:
-        compare->heap_from = size(state, "--heap-from", argument);
-        return 0;
-    case OPTION_LIMIT:
-        if (!tti_parse_duration(argument, &compare->limit_ms) || compare->limit_ms == 0) {
-            argp_error(state, "--limit takes a time (as in 90, 1.5m, 2h), not '%s'", argument);
-        }
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-/* Conditions on several options. */
-static void check_compare_options(struct argp_state *state, const struct words *words)
-{
-    if (!words->compare.vs && (words->compare.record || words->compare.limit_ms > 0 || words->compare.heap_from > 0)) {
-        argp_error(state, "--record, --limit and --heap-from belong to a comparison: name the contenders by --vs");
-    }
-    if (words->compare.vs && words->bench.json) {
-        argp_error(state, "--vs writes its results by --record FILE.csv; leave out -J");
-    }
-    if (words->compare.vs && (words->bench.async || words->bench.beside || words->bench.heap || words->bench.device)) {
-        argp_error(state,
-                   "--vs compares synchronous calls, and starts with private buffers of the host; leave out --async, "
-                   "--beside, --placement and --device");
-    }
-}
-
 static void judge(struct argp_state *state, const struct tti_bench_options *options)
 {
     if (options->least > options->most) {
@@ -218,8 +155,7 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-    struct words *words = state->input;
-    struct tti_bench_options *options = &words->bench;
+    struct tti_bench_options *options = state->input;
     switch (key) {
     case 'n':
         options->ranks = (int)tti_bench_number(state, "-n", argument, 1, TTI_BENCH_RANKS);
@@ -287,10 +223,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case ARGP_KEY_SUCCESS:
         judge(state, options);
-        check_compare_options(state, words);
         return 0;
     default:
-        return parse_compare(key, argument, state, &words->compare);
+        return ARGP_ERR_UNKNOWN;
     }
 }
 
@@ -347,18 +282,6 @@ int tti_bench_start(struct tti_bench_options *options, char **words)
                                          : tti_launch_self("bench", options->ranks, (const char *const *)words);
 }
 
-/* A comparison starts its ranks itself. */
-static int compare(struct words *words)
-{
-    struct tti_bench_options *options = &words->bench;
-    if (options->ranks == 0) {
-        options->ranks = tti_default_ranks();
-    }
-    struct tti_bench_options children = *options;
-    children.beside = words->compare.vs;
-    return fits_ranks(options) && fits_memory(&children) ? tti_compare_start(options, &words->compare) : TTI_EXIT_USAGE;
-}
-
 int tutti_tool_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "overlap") == 0) {
@@ -367,13 +290,12 @@ int tutti_tool_bench(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "--checks-cost") == 0) {
         return tti_checks_cost_tool(argc - 1, argv + 1);
     }
-    struct words words = {
-        .bench = {.least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM},
-        .compare = {.repeat = 3}};
+    struct tti_bench_options options = {
+        .least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM};
     const struct argp argp = {argp_options, parse, "[COLLECTIVE,...]", argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &words) != 0) {
+    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
         return TTI_EXIT_USAGE;
     }
-    return words.compare.vs ? compare(&words) : tti_bench_start(&words.bench, argv + 1);
+    return tti_bench_start(&options, argv + 1);
 }

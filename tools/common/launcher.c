@@ -86,7 +86,9 @@ static bool find_by_word(const char *word, char *path, size_t capacity)
     return false;
 }
 
-const char *tti_self_path(void)
+/* The file of this program; not to be freed. Without /proc it is searched for by the argument that started it. NULL: not
+ * found. */
+static const char *self_path(void)
 {
     static char self[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -103,21 +105,15 @@ const char *tti_self_path(void)
     return found ? self : NULL;
 }
 
-void tti_self_missing(const char *command)
-{
-    fprintf(
-        stderr,
-        "tutti %s: cannot find the program tutti, which starts the ranks (`tutti run`): there is no /proc/self/exe, "
-        "and '%s', as this one was started, leads to no program; start it by its full path\n",
-        command, program_invocation_name);
-}
-
 int tti_launch_self(const char *command, int ranks, const char *const *arguments)
 {
-    const char *const self = tti_self_path();
+    const char *const self = self_path();
     char number[16];
     if (!self) {
-        tti_self_missing(command);
+        fprintf(stderr,
+                "tutti %s: cannot find the program tutti, which starts the ranks (`tutti run`): there is no "
+                "/proc/self/exe, and '%s', as this one was started, leads to no program; start it by its full path\n",
+                command, program_invocation_name);
         return 1;
     }
     snprintf(number, sizeof(number), "%d", ranks);

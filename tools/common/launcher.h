@@ -18,13 +18,6 @@ bool tti_backend_usable(const char *tool, const char *name);
 /* Whether the ranks of that backend are threads of one process. */
 bool tti_backend_has_threads(const char *name);
 
-/* The file of this program; not to be freed. Without /proc it is looked for by the word that started it. NULL: not
- * found. */
-const char *tti_self_path(void);
-
-/* Says on standard error that it was not found, and what to do. */
-void tti_self_missing(const char *command);
-
 /* Becomes `tutti run -n RANKS -- tutti COMMAND ARGUMENTS...`; the arguments are closed by NULL. Returns only when that
  * fails: 1, having said so. */
 int tti_launch_self(const char *command, int ranks, const char *const *arguments);

@@ -6,7 +6,6 @@
 #include "bench/measure/collectives.h"
 
 #include <ctype.h>
-#include <stdio.h>
 
 #include "bench/options.h"
 #include "check/operation/calls.h"
@@ -69,20 +68,6 @@ const struct tti_bench_collective *tti_bench_find(const char *name)
 bool tti_bench_chosen(const struct tti_bench_options *options, const struct tti_bench_collective *collective)
 {
     return options->chosen == 0 || (options->chosen >> (collective - tti_bench_collectives) & 1) != 0;
-}
-
-const char *tti_bench_chosen_names(const struct tti_bench_options *options, char text[TTI_BENCH_NAMES])
-{
-    size_t used = 0;
-    snprintf(text, TTI_BENCH_NAMES, "all");
-    for (size_t i = 0; options->chosen != 0 && i < tti_bench_collectives_count; i++) {
-        const struct tti_bench_collective *collective = &tti_bench_collectives[i];
-        if (tti_bench_chosen(options, collective) && used < TTI_BENCH_NAMES) {
-            used +=
-                (size_t)snprintf(text + used, TTI_BENCH_NAMES - used, "%s%s", used > 0 ? "," : "", collective->name);
-        }
-    }
-    return text;
 }
 
 double tti_bench_bus_factor(enum tti_bench_bus bus, int ranks)

@@ -45,9 +45,6 @@ extern const size_t tti_bench_collectives_count;
 
 /* Whether the options want it. */
 bool tti_bench_chosen(const struct tti_bench_options *options, const struct tti_bench_collective *collective);
-/* The names of those that they want, with commas between them; "all" for all. Returns `text`. */
-#define TTI_BENCH_NAMES 160
-const char *tti_bench_chosen_names(const struct tti_bench_options *options, char text[TTI_BENCH_NAMES]);
 /* By name, in any case, with or without '_' and '-' (allreduce, all-reduce); NULL if there is none. */
 const struct tti_bench_collective *tti_bench_find(const char *name);
 double tti_bench_bus_factor(enum tti_bench_bus bus, int ranks);
