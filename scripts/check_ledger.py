@@ -98,16 +98,16 @@ def read_build(directory):
     between = "".join((SOURCE / "include/tutti" / h).read_text(encoding="utf-8") for h in ("collectives.h", "p2p.h"))
     public = words(headers) | words(run(*COMPILER, "-E", "-dM", "-x", "c", "-", input=include))
     config = run(str(directory / "tutti"), "info", "--config")
-    in_library = {text.decode() for text in re.findall(rb"\b[A-Z][A-Z0-9_]+(?=\0)", library.read_bytes())}
+    settings, texts = set(re.findall(r"(?<![\w.])\w+(?:\.\w+)+(?![\w.])", config)), library.read_bytes()
     nccl = re.findall(r"\bX\((\w+),", (SOURCE / "src/backends/nccl/library/api.h").read_text(encoding="utf-8"))
-    # A kind of name, the names that there are, and what is wrong with others. Other names are commands: not checked.
-    kinds = [(r"tutti_\w+", public - set(types) | exported, "is not in the public headers"),
-             (r"(?:tutti_\w+)?\.(\w+)", public, "is not a field in the public headers"),
-             (MPI_FUNCTION, mpi, "is not called by every plug-in of backend mpi"),
-             (r"nccl[A-Z]\w*", {f"nccl{name}" for name in nccl}, "is not in the table of backends nccl and rccl"),
-             (r"(?!tutti_)[a-z]\w*(?:\.\w+)+", set(re.findall(r"(?<![\w.])\w+(?:\.\w+)+(?![\w.])", config)),
+    # A kind of name, whether there is one, and what is wrong with others. Other names are commands: not checked.
+    kinds = [(r"tutti_\w+", lambda name: name in public - set(types) | exported, "is not in the public headers"),
+             (r"(tutti_\w+)?\.\w+", lambda name: words(name) <= public, "is not a field in the public headers"),
+             (MPI_FUNCTION, lambda name: name in mpi, "is not called by every plug-in of backend mpi"),
+             (r"nccl[A-Z]\w*", lambda name: name[4:] in nccl, "is not in the table of backends nccl and rccl"),
+             (r"(?!tutti_)[a-z]\w*(\.\w+)+", lambda name: name in settings,
               "is not a setting that `tutti info --config` prints"),
-             (r"[A-Z][A-Z0-9_]+", public | words(config) | in_library,
+             (r"[A-Z][A-Z0-9_]+", lambda name: name in public | words(config) or name.encode() + b"\0" in texts,
               "is neither a constant of the headers nor a variable that the library knows")]
     return SimpleNamespace(
         directory=directory, types=types, replaceable=exported | mpi, kinds=kinds,
@@ -193,9 +193,8 @@ def check(build, row, results, noticed, unusable):
     """Notes what is wrong with a row that is done."""
     complain = row.problems.append
     for name in row.names:
-        for pattern, known, problem in build.kinds:
-            match = re.fullmatch(pattern, name)
-            if match and not (words(name) <= known if "field" in problem else name in known):
+        for pattern, exists, problem in build.kinds:
+            if re.fullmatch(pattern, name) and not exists(name):
                 complain(f"`{name}` {problem}")
     for test in row.tests + row.variants:
         if test not in build.tests:
