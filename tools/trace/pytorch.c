@@ -58,18 +58,6 @@ static const char *description(const struct tti_snapshot_group *g, int lane)
     return strcmp(g->name, "w0") == 0 && lane == 0 ? "default_pg" : "undefined";
 }
 
-static void pair(FILE *out, const char *key, const char *value)
-{
-    tti_pickle_text(out, key);
-    tti_pickle_text(out, value);
-}
-
-static void count_of(FILE *out, const char *key, int64_t value)
-{
-    tti_pickle_text(out, key);
-    tti_pickle_number(out, value);
-}
-
 /* The world rank of a member; -1 if no record has it. */
 static int32_t world_rank(const struct dump *d, const struct tti_snapshot_group *g, int32_t member)
 {
@@ -89,44 +77,24 @@ static int32_t world_rank(const struct dump *d, const struct tti_snapshot_group 
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
-/* [[count]] and ["Float"] */
-static void tensor(FILE *out, const char *sizes, const char *dtypes, bool any, uint64_t count, const char *dtype)
+static void time_of(FILE *out, const char *key, const struct tti_snapshot *s, int64_t ns)
 {
-    tti_pickle_text(out, sizes);
-    tti_pickle_list(out);
-    if (any) {
-        tti_pickle_list(out);
-        tti_pickle_number(out, (int64_t)(count & INT64_MAX));
-        tti_pickle_list_end(out);
-    }
-    tti_pickle_list_end(out);
-    tti_pickle_text(out, dtypes);
-    tti_pickle_list(out);
-    if (any) {
-        tti_pickle_text(out, dtype);
-    }
-    tti_pickle_list_end(out);
+    tti_pickle(out, ns > 0 ? "si" : "sn", key, tti_record_wall_ns(s, ns));
 }
 
 /* The record holds the number of elements of the tensor that is not joined. */
 static void tensors(FILE *out, const struct tti_snapshot_group *g, const struct tti_flight_op *w)
 {
-    const bool any = w->kind != TUTTI_OP_BARRIER;
     const char *dtype = torch_dtype(w->dtype);
-    const uint64_t joined = w->count * (uint64_t)g->size;
+    const int64_t count = (int64_t)(w->count & INT64_MAX);
+    const int64_t joined = (int64_t)(w->count * (uint64_t)g->size & INT64_MAX);
     const bool joins = w->kind == TUTTI_OP_ALL_GATHER || w->kind == TUTTI_OP_GATHER;
     const bool parts = w->kind == TUTTI_OP_REDUCE_SCATTER || w->kind == TUTTI_OP_SCATTER;
-    tensor(out, "input_sizes", "input_dtypes", any, parts ? joined : w->count, dtype);
-    tensor(out, "output_sizes", "output_dtypes", any, joins ? joined : w->count, dtype);
-}
-
-static void time_of(FILE *out, const char *key, const struct tti_snapshot *s, int64_t ns)
-{
-    tti_pickle_text(out, key);
-    if (ns > 0) {
-        tti_pickle_number(out, tti_record_wall_ns(s, ns));
+    if (w->kind == TUTTI_OP_BARRIER) {
+        tti_pickle(out, "s[]s[]s[]s[]", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes");
     } else {
-        tti_pickle_none(out);
+        tti_pickle(out, "s[[i]]s[s]", "input_sizes", parts ? joined : count, "input_dtypes", dtype);
+        tti_pickle(out, "s[[i]]s[s]", "output_sizes", joins ? joined : count, "output_dtypes", dtype);
     }
 }
 
@@ -135,38 +103,15 @@ static void entry(struct dump *d, const struct tti_snapshot *s, const struct tti
 {
     FILE *out = d->out;
     const bool message = tti_snapshot_is_message(op);
-    tti_pickle_dictionary(out);
-    count_of(out, "record_id", d->id++);
-    count_of(out, "pg_id", op->group);
-    tti_pickle_text(out, "process_group");
-    tti_pickle_text(out, group);
-    tti_pickle_text(out, described);
-    tti_pickle_pair(out);
-    count_of(out, "collective_seq_id", sequence);
-    count_of(out, "p2p_seq_id", message ? sequence : 0);
-    count_of(out, "op_id", sequence);
-    pair(out, "profiling_name", name);
-    tti_pickle_text(out, "time_created_ns");
-    tti_pickle_number(out, tti_record_wall_ns(s, op->begun_ns));
+    tti_pickle(out, "{sisisss2sisisisssi", "record_id", d->id++, "pg_id", (int64_t)op->group, "process_group", group,
+               described, "collective_seq_id", sequence, "p2p_seq_id", message ? sequence : INT64_C(0), "op_id",
+               sequence, "profiling_name", name, "time_created_ns", tti_record_wall_ns(s, op->begun_ns));
     time_of(out, "time_discovered_started_ns", s, op->begun_ns);
     time_of(out, "time_discovered_completed_ns", s, op->ended_ns);
-    tti_pickle_text(out, "duration_ms");
-    if (op->ended_ns > 0) {
-        tti_pickle_real(out, (double)(op->ended_ns - op->begun_ns) / 1e6);
-    } else {
-        tti_pickle_none(out);
-    }
+    tti_pickle(out, op->ended_ns > 0 ? "sf" : "sn", "duration_ms", (double)(op->ended_ns - op->begun_ns) / 1e6);
     tensors(out, &s->groups[op->group], &op->what);
-    pair(out, "state", op->status == TUTTI_OK ? "completed" : "started");
-    tti_pickle_text(out, "retired");
-    tti_pickle_truth(out, !tti_snapshot_is_running(op));
-    count_of(out, "timeout_ms", 0);
-    tti_pickle_text(out, "is_p2p");
-    tti_pickle_truth(out, message);
-    tti_pickle_text(out, "frames");
-    tti_pickle_list(out);
-    tti_pickle_list_end(out);
-    tti_pickle_dictionary_end(out);
+    tti_pickle(out, "sssbsisbs[]}", "state", op->status == TUTTI_OK ? "completed" : "started", "retired",
+               !tti_snapshot_is_running(op), "timeout_ms", INT64_C(0), "is_p2p", message, "frames");
 }
 
 static int compare_sequences(const void *a, const void *b)
@@ -266,17 +211,14 @@ static void messages(struct dump *d, const struct tti_snapshot *s, int group)
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-static void config(FILE *out, const char *name, const char *described)
+static void config(FILE *out, const char *name, const char *described, const char *ranks)
 {
-    tti_pickle_text(out, name);
-    tti_pickle_dictionary(out);
-    pair(out, "name", name);
-    pair(out, "desc", described);
-    tti_pickle_text(out, "ranks");
+    tti_pickle(out, "s{ssssss}", name, "name", name, "desc", described, "ranks", ranks);
 }
 
-/* "[0, 1, 3]": the members that are known, in an order that is the same in all files; of a world, all. */
-static void ranks_of(const struct dump *d, const struct tti_snapshot_group *g)
+/* "[0, 1, 3]": the members that are known, in an order that is the same in all files; of a world, all. NULL: no
+ * memory. */
+static char *ranks_of(const struct dump *d, const struct tti_snapshot_group *g)
 {
     char *text = NULL;
     size_t size = 0;
@@ -296,20 +238,22 @@ static void ranks_of(const struct dump *d, const struct tti_snapshot_group *g)
         }
     }
     const bool good = list && fputc(']', list) != EOF && fclose(list) == 0;
-    tti_pickle_text(d->out, good ? text : "[]");
-    free(text);
+    if (!good) {
+        free(text);
+    }
+    return good ? text : NULL;
 }
 
 static void group_config(struct dump *d, const struct tti_snapshot *s, int group)
 {
     const struct tti_snapshot_group *g = &s->groups[group];
     char name[NAME];
+    char *members = ranks_of(d, g);
     for (int lane = 0; lane < g->lanes; lane++) {
         lane_name(g, lane, name);
-        config(d->out, name, description(g, lane));
-        ranks_of(d, g);
-        tti_pickle_dictionary_end(d->out);
+        config(d->out, name, description(g, lane), members ? members : "[]");
     }
+    free(members);
     for (size_t i = 0; i < s->op_count; i++) {
         struct direction way;
         if (s->ops[i].group == group && direction_of(d, s, &s->ops[i], &way) &&
@@ -317,9 +261,7 @@ static void group_config(struct dump *d, const struct tti_snapshot *s, int group
             char ranks[40];
             snprintf(ranks, sizeof(ranks), "[%d, %d]", way.from, way.to);
             direction_name(g, &way, name);
-            config(d->out, name, "undefined");
-            tti_pickle_text(d->out, ranks);
-            tti_pickle_dictionary_end(d->out);
+            config(d->out, name, "undefined", ranks);
         }
     }
 }
@@ -332,12 +274,8 @@ static void group_status(struct dump *d, const struct tti_snapshot *s, int group
         const int64_t begun = g->running[lane] >= 0 ? (int64_t)(s->ops[g->running[lane]].sequence & INT64_MAX) : ended;
         char name[NAME];
         lane_name(g, lane, name);
-        tti_pickle_text(d->out, name);
-        tti_pickle_dictionary(d->out);
-        count_of(d->out, "last_enqueued_collective", begun);
-        count_of(d->out, "last_started_collective", begun);
-        count_of(d->out, "last_completed_collective", ended);
-        tti_pickle_dictionary_end(d->out);
+        tti_pickle(d->out, "s{sisisi}", name, "last_enqueued_collective", begun, "last_started_collective", begun,
+                   "last_completed_collective", ended);
     }
 }
 
@@ -368,26 +306,16 @@ static void write_entries(struct dump *d, const struct tti_snapshot *s, int grou
 
 static void write_rank(struct dump *d, const char *host)
 {
-    tti_pickle_begin(d->out);
-    tti_pickle_dictionary(d->out);
-    pair(d->out, "version", "2.4");
-    pair(d->out, "host_name", host);
-    count_of(d->out, "rank", d->rank);
-    tti_pickle_text(d->out, "pg_config");
-    tti_pickle_dictionary(d->out);
+    fputs(TTI_PICKLE_BEGIN, d->out);
+    tti_pickle(d->out, "{sssssis{", "version", "2.4", "host_name", host, "rank", (int64_t)d->rank, "pg_config");
     for_groups(d, group_config);
-    tti_pickle_dictionary_end(d->out);
-    tti_pickle_text(d->out, "pg_status");
-    tti_pickle_dictionary(d->out);
+    tti_pickle(d->out, "}s{", "pg_status");
     for_groups(d, group_status);
-    tti_pickle_dictionary_end(d->out);
-    tti_pickle_text(d->out, "entries");
-    tti_pickle_list(d->out);
+    tti_pickle(d->out, "}s[", "entries");
     d->id = 0;
     for_groups(d, write_entries);
-    tti_pickle_list_end(d->out);
-    tti_pickle_dictionary_end(d->out);
-    tti_pickle_end(d->out);
+    tti_pickle(d->out, "]}");
+    fputs(TTI_PICKLE_END, d->out);
 }
 
 static bool write_file(struct dump *d, const char *prefix, const char *host, char *path, size_t capacity)
