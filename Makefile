@@ -4,7 +4,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-NAMES := src include tools tests examples
+NAMES := src include tools tests examples bench
 
 .PHONY: all demo check check-all check-gpu chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether calls poll for failures: always, except in the build that `tutti bench --checks-cost` compares with. That
+ * Whether calls poll for failures: always, except in the build that bench/checks_cost.c compares with. That
  * build omits every poll inside a call; liveness monitor, deadlines and the comparison of calls stay.
  */
 #ifndef TTI_BASE_CHECKS_H

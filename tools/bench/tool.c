@@ -10,7 +10,6 @@
 
 #include "bench/bench.h"
 #include "bench/beside/plugin.h"
-#include "bench/checks.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/measure.h"
 #include "bench/options.h"
@@ -83,7 +82,6 @@ static const char argp_doc[] =
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
     "  tutti bench overlap --help\n"
-    "  tutti bench --checks-cost --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
 int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
@@ -286,9 +284,6 @@ int tutti_tool_bench(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "overlap") == 0) {
         return tti_overlap_tool(argc - 1, argv + 1);
-    }
-    if (argc > 1 && strcmp(argv[1], "--checks-cost") == 0) {
-        return tti_checks_cost_tool(argc - 1, argv + 1);
     }
     struct tti_bench_options options = {
         .least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM};

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti bench --checks-cost`: an all_reduce of 8 bytes between two ranks, with the library, and with one that was
- * built without polling for failures. Both are plug-in files that are linked alike. The same two processes load both,
- * each with a group of its own over the same CPUs. They alternate, a block of calls each, and the order changes, so a
+ *     checks_cost CHECKED.so UNCHECKED.so PAIRS
+ *
+ * An all_reduce of 8 bytes between two ranks, with the library, and with one that was built without polling for
+ * failures (cmake/unchecked.cmake). The same two processes load both files, which are linked alike, each with a group
+ * of its own over the same CPUs. They alternate, a block of calls each, and the order changes, so a
  * disturbance of the machine affects both. The result is the median of the differences within the pairs. It includes
  * the effect of where the linker has placed the code, which no repetition averages out.
  */
-#include "bench/checks.h"
-
-#include <argp.h>
 #include <dlfcn.h>
-#include <limits.h>
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -20,14 +18,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bench/beside/plugin.h"
-#include "bench/tool.h"
-#include "tools.h"
+#include "base/number.h"
 
 #define RANKS      2
 #define CALLS      2000 /* of a block */
@@ -37,9 +32,7 @@
 #define GOAL       0.03
 
 struct side {
-    const char *name;
-    const char *file;
-    char path[PATH_MAX];
+    const char *path;
     tutti_group *group;
     __typeof__(tutti_init) *init;
     __typeof__(tutti_all_reduce) *all_reduce;
@@ -54,35 +47,11 @@ struct cost {
     double ns[2][PAIRS_MOST]; /* of a call, by rank 0 */
 };
 
-static const struct argp_option argp_options[] = {
-    {"iterations", 'i', "I", 0, "Measure I pairs of blocks of 2000 calls (default 1000)", 0}, {0}};
-
-static const char argp_doc[] =
-    "Measure the cost of polling for failures: an all_reduce of 8 bytes between two ranks, compared with a library "
-    "that was built without these polls.\v"
-    "This needs a build with -DTUTTI_CHECKS_COST=ON; scripts/bench_checks makes one, and keeps the results.\n\n"
-    "Exit code: 0; 1 if the command failed; 2 if the command line is wrong.";
-
-static error_t parse(int key, char *argument, struct argp_state *state)
-{
-    struct cost *cost = state->input;
-    switch (key) {
-    case 'i':
-        cost->pairs = (int)tti_bench_number(state, "-i", argument, 10, PAIRS_MOST - WARM_UP);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "--checks-cost takes options only, not '%s'", argument);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 /* ---- the ranks --------------------------------------------------------------------------------------------------- */
 
 static bool complain(struct cost *cost, const char *what, const char *why)
 {
-    fprintf(stderr, "tutti bench --checks-cost: %s: %s\n", what, why);
+    fprintf(stderr, "checks_cost: %s: %s\n", what, why);
     atomic_store(&cost->failed, 1);
     return false;
 }
@@ -92,7 +61,7 @@ static bool open_side(struct cost *cost, struct side *s, int rank, const char *s
     tutti_error e;
     void *file = dlopen(s->path, RTLD_NOW | RTLD_LOCAL);
     if (!file) {
-        return complain(cost, s->name, dlerror());
+        return complain(cost, s->path, dlerror());
     }
     s->init = (__typeof__(tutti_init) *)(uintptr_t)dlsym(file, "tutti_init");
     s->all_reduce = (__typeof__(tutti_all_reduce) *)(uintptr_t)dlsym(file, "tutti_all_reduce");
@@ -106,7 +75,7 @@ static bool open_side(struct cost *cost, struct side *s, int rank, const char *s
                                  .world_size = RANKS,
                                  .store = store,
                                  .timeout_ms = 60000};
-    return s->init(&config, &s->group, &e) == TUTTI_OK || complain(cost, s->name, e.message);
+    return s->init(&config, &s->group, &e) == TUTTI_OK || complain(cost, s->path, e.message);
 }
 
 /* Nanoseconds of one call in a block of them; negative if one has failed. */
@@ -121,7 +90,7 @@ static double run_block(struct cost *cost, const struct side *s, int calls)
     int64_t begun = 0;
     for (int i = -1; i < calls; i++) { /* the first brings the ranks together */
         if (s->all_reduce(s->group, &source, &result, TUTTI_SUM, NULL) != TUTTI_OK || out != RANKS) {
-            complain(cost, s->name, "an all_reduce has failed");
+            complain(cost, s->path, "an all_reduce has failed");
             return -1;
         }
         begun = i < 0 ? tti_now_ns() : begun;
@@ -252,33 +221,23 @@ static int run(struct cost *cost, struct side sides[2])
     return failed || atomic_load(&cost->failed);
 }
 
-int tti_checks_cost_tool(int argc, char **argv)
+int main(int argc, char **argv)
 {
-    static char full_name[] = "tutti bench --checks-cost";
-    struct side sides[2] = {{.name = "with checks", .file = "checks/checked"},
-                            {.name = "without checks", .file = "checks/unchecked"}};
-    const struct argp argp = {argp_options, parse, NULL, argp_doc, NULL, NULL, NULL};
     struct cost *cost =
         mmap(NULL, sizeof(*cost), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int64_t pairs = 0;
+    if (argc != 4 || !tti_parse_integer(argv[3], 10, PAIRS_MOST, &pairs)) {
+        fprintf(stderr, "Usage: checks_cost CHECKED.so UNCHECKED.so PAIRS (10 to %d)\n", PAIRS_MOST);
+        return 2;
+    }
     if (cost == MAP_FAILED) {
-        perror(full_name);
+        perror("checks_cost");
         return 1;
     }
-    cost->pairs = 1000;
-    argp_err_exit_status = TTI_EXIT_USAGE;
-    argv[0] = full_name;
-    if (argp_parse(&argp, argc, argv, 0, NULL, cost) != 0) {
-        return TTI_EXIT_USAGE;
-    }
+    cost->pairs = (int)pairs;
+    struct side sides[2] = {{.path = argv[1]}, {.path = argv[2]}};
     for (int i = 0; i < 2; i++) {
         snprintf(cost->store[i], sizeof(cost->store[i]), "unix:checks-%d-%d", (int)getpid(), i);
-        if (!tti_beside_find(sides[i].file, sides[i].path, sizeof(sides[i].path))) {
-            fprintf(stderr,
-                    "%s: there is no library to compare with; build with -DTUTTI_CHECKS_COST=ON, or run "
-                    "scripts/bench_checks\n",
-                    full_name);
-            return 1;
-        }
     }
     choose_cpus(cost);
     return run(cost, sides);
