@@ -51,46 +51,9 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
-/* The Levenshtein distance: how many letters to add, remove or change. 32 if a name has more than 31 letters. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[32];
-    size_t columns = strlen(b);
-    if (columns > 31 || strlen(a) > 31) {
-        return 32;
-    }
-    for (size_t j = 0; j <= columns; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= columns; j++) {
-            size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            size_t shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = changed < shorter ? changed : shorter;
-        }
-    }
-    return row[columns];
-}
-
 static int unknown(const char *name)
 {
-    const struct command *closest = NULL;
-    size_t least = 3;
-    for (size_t i = 0; i < COMMANDS; i++) {
-        size_t away = distance(name, commands[i].name);
-        if (away < least) {
-            least = away;
-            closest = &commands[i];
-        }
-    }
-    if (closest) {
-        fprintf(stderr, "tutti: there is no command '%s'; did you mean '%s'?\n", name, closest->name);
-    } else {
-        fprintf(stderr, "tutti: there is no command '%s'; `tutti --help` lists them\n", name);
-    }
+    fprintf(stderr, "tutti: there is no command '%s'; `tutti --help` lists them\n", name);
     return TTI_EXIT_USAGE;
 }
 

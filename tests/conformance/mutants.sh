@@ -53,7 +53,7 @@ caught() {
 
 regular="all_reduce reduce broadcast all_gather all_gather_v gather scatter reduce_scatter reduce_scatter_v all_to_all
     all_to_all_v"
-chapters="barrier p2p strides group mismatch lanes soak async cancel works deadlines async_soak"
+chapters="barrier p2p strides group mismatch lanes soak async cancel deadlines async_soak"
 
 # The list here must equal the table in the program.
 listed=$("$tutti" check --list --quick -n 2 | cut -d/ -f1 | sort -u | tr '\n' ' ')

@@ -31,11 +31,6 @@ for command in run check info; do
     check_equal "$(cat "$work/out")" "$(cat "$work/first")" "help $command is $command --help"
 done
 
-run_tutti rnu
-check_status 2 "a misspelt command"
-check_line err "^tutti: there is no command 'rnu'; did you mean 'run'\?$" "a misspelt command"
-run_tutti inof
-check_line err "did you mean 'info'" "another misspelt command"
 run_tutti frobnicate
 check_status 2 "an unknown command"
 check_line err "^tutti: there is no command 'frobnicate'; .tutti --help. lists them$" "an unknown command"

@@ -36,7 +36,6 @@ const struct tti_check_collective tti_check_collectives[] = {
     {"soak", 0, NULL, tti_check_soak_cases},
     {"async", 0, NULL, tti_check_async_cases},
     {"cancel", 0, NULL, tti_check_cancel_cases},
-    {"works", 0, NULL, tti_check_works_cases},
     {"deadlines", 0, NULL, tti_check_deadlines_cases},
     {"async_soak", 0, NULL, tti_check_async_soak_cases},
     {"device", 0, NULL, tti_check_device_cases},

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Works: what a handle answers before the end, behind it, and when it is stale; errors, callbacks and deadlines. That
- * asynchronous operations give right results is tested in every other chapter, see operation.h.
+ * Works: what a handle answers before the end; errors, callbacks and deadlines. That asynchronous operations give right results is tested in every other chapter, see operation.h.
  */
 #include <stdlib.h>
 
@@ -35,61 +34,6 @@ static void end(struct tti_check *c, struct tti_check_job *job)
 {
     tti_check_job_finish(job, TUTTI_OK);
     tti_check_job_end(job, c);
-}
-
-/* ---- stale handles ---- */
-
-static void expect_refusal(struct tti_check *c, tutti_work *work, tutti_status wanted)
-{
-    int32_t flag = 7;
-    int fd = -7;
-    DLTensor view;
-    tutti_error details;
-    tti_check_status(c, "work_test", tutti_work_test(work, &flag), wanted);
-    tti_check_status(c, "work_wait", tutti_work_wait(work, 0), wanted);
-    tti_check_status(c, "work_wait without a limit", tutti_work_wait(work, TUTTI_FOREVER), wanted);
-    tti_check_status(c, "work_error", tutti_work_error(work, &details), wanted);
-    tti_check_status(c, "work_result", tutti_work_result(work, &view, NULL), wanted);
-    tti_check_status(c, "work_cancelled", tutti_work_cancelled(work, &flag), wanted);
-    tti_check_status(c, "work_cancel", tutti_work_cancel(work, NULL), wanted);
-    tti_check_status(c, "work_eventfd", tutti_work_eventfd(work, &fd, NULL), wanted);
-    tti_check_status(c, "work_release", tutti_work_release(work), wanted);
-    tti_check_expect_i64(c, "what was not answered was not written", flag == 7 && fd == -7, 1);
-}
-
-static void stale(struct tti_check *c)
-{
-    struct tti_check_job job;
-    start(c, &job, TTI_CHECK_WAIT, small_count, 1);
-    tutti_work *work = job.pending.work;
-    end(c, &job);
-    expect_refusal(c, work, TUTTI_BAD_STATE);
-    expect_refusal(c, NULL, TUTTI_INVALID_ARGUMENT);
-    /* another work in its place does not bring the old handle back to life */
-    struct tti_check_job next;
-    start(c, &next, TTI_CHECK_WAIT, small_count, 2);
-    tti_check_expect_i64(c, "two works have one handle", next.pending.work == work, 0);
-    expect_refusal(c, work, TUTTI_BAD_STATE);
-    end(c, &next);
-}
-
-/* A start that fails leaves no work and calls no callback; a limit that cannot be changes nothing. */
-static void refused(struct tti_check *c)
-{
-    struct tti_check_pending f;
-    struct tti_check_job job;
-    struct tti_check_tensor x;
-    const int64_t one = 1;
-    tti_check_tensor_make(c, &x, TUTTI_F32, 1, &one, TTI_CHECK_COMPACT);
-    tti_check_pending_init(c, &f, TTI_CHECK_CALLBACK);
-    tti_check_pending_start(
-        c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .op = 99, .input = &x.t, .output = &x.t});
-    tti_check_status(c, "all_reduce_async with op 99", f.started, TUTTI_INVALID_ARGUMENT);
-    tti_check_expect_i64(c, "calls of the callback", f.called, 0);
-    start(c, &job, TTI_CHECK_CALLBACK, small_count, 1);
-    tti_check_status(c, "work_wait with limit -2", tutti_work_wait(job.pending.work, -2), TUTTI_INVALID_ARGUMENT);
-    end(c, &job);
-    tti_check_tensor_free(&x);
 }
 
 /* ---- before the end ---- */
@@ -214,17 +158,6 @@ static void error_details(struct tti_check *c, int64_t count)
     tti_check_pending_release(c, &job.pending);
     tti_check_job_end(&job, c);
     tti_check_group_works(c);
-}
-
-static void no_result(struct tti_check *c)
-{
-    struct tti_check_pending f;
-    tti_check_pending_init(c, &f, TTI_CHECK_WAIT);
-    tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
-    if (tti_check_ok(c, "barrier", tti_check_pending_wait(c, &f))) {
-        tti_check_pending_result(c, &f, NULL);
-    }
-    tti_check_pending_release(c, &f);
 }
 
 /* ---- callbacks ---- */
@@ -354,18 +287,6 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
 void tti_check_async_cases(struct tti_check *c)
 {
     const bool several = c->size > 1;
-    if (tti_check_begin(c, "handles/stale")) {
-        stale(c);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "handles/refused")) {
-        refused(c);
-        tti_check_end(c);
-    }
-    if (tti_check_begin(c, "handles/no-result")) {
-        no_result(c);
-        tti_check_end(c);
-    }
     sized(c, "handles/before-the-end", before_the_end, several);
     sized(c, "handles/release-while-running", release_while_running, several);
     sized(c, "handles/many-waiters", many_waiters, several);
