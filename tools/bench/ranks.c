@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +23,7 @@
 #include "bench/report/table.h"
 #include "bench/roofline/roofline.h"
 #include "common/devices.h"
+#include "common/launcher.h"
 
 /* Longer than it takes to wake a rank, for each rank on a CPU. */
 #define LEAD_NS INT64_C(100000)
@@ -281,29 +281,15 @@ static bool run_on_device(const struct tti_bench_options *options, tutti_group *
     return good;
 }
 
-struct shared {
-    const struct tti_bench_options *options;
-    atomic_int failed; /* relaxed: read after the threads were joined */
-};
-
-static tutti_status run_thread(tutti_group *group, void *user)
+static bool run_thread(tutti_group *group, const void *user)
 {
-    struct shared *shared = user;
-    if (!(shared->options->device ? run_on_device(shared->options, group) : run_rank(shared->options, group))) {
-        atomic_store_explicit(&shared->failed, 1, memory_order_relaxed);
-    }
-    return TUTTI_OK;
+    const struct tti_bench_options *options = user;
+    return options->device ? run_on_device(options, group) : run_rank(options, group);
 }
 
 int tti_bench_run_threads(const struct tti_bench_options *options)
 {
-    struct shared shared = {.options = options};
-    tutti_error error;
-    if (tutti_run_threads(options->ranks, run_thread, &shared, &error) != TUTTI_OK) {
-        fprintf(stderr, "tutti bench: cannot run %d ranks as threads: %s\n", options->ranks, error.message);
-        return 1;
-    }
-    return atomic_load_explicit(&shared.failed, memory_order_relaxed) != 0;
+    return tti_run_as_threads("tutti bench", options->ranks, run_thread, options);
 }
 
 /* Options that need a certain number of ranks; rank 0 prints the error. */

@@ -84,17 +84,6 @@ static const char argp_doc[] =
     "  tutti bench overlap --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
-int64_t tti_bench_number(struct argp_state *state, const char *option, const char *text, int64_t minimum,
-                         int64_t maximum)
-{
-    int64_t value = minimum;
-    if (!tti_parse_integer(text, minimum, maximum, &value)) {
-        argp_error(state, "%s takes a number from %" PRId64 " to %" PRId64 ", not '%s'", option, minimum, maximum,
-                   text);
-    }
-    return value;
-}
-
 static int64_t size(struct argp_state *state, const char *option, const char *text)
 {
     int64_t value = 1;
@@ -156,7 +145,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct tti_bench_options *options = state->input;
     switch (key) {
     case 'n':
-        options->ranks = (int)tti_bench_number(state, "-n", argument, 1, TTI_BENCH_RANKS);
+        options->ranks = (int)tti_number_option(state, "-n", argument, 1, TTI_BENCH_RANKS);
         return 0;
     case 'b':
         options->least = size(state, "-b", argument);
@@ -165,7 +154,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->most = size(state, "-e", argument);
         return 0;
     case 'f':
-        options->factor = tti_bench_number(state, "-f", argument, 2, 1 << 20);
+        options->factor = tti_number_option(state, "-f", argument, 2, 1 << 20);
         return 0;
     case 'd':
         if (tutti_dtype_parse(argument, &options->dtype) != TUTTI_OK) {
@@ -178,10 +167,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         }
         return 0;
     case OPTION_ROOT:
-        options->root = (int)tti_bench_number(state, "--root", argument, 0, INT32_MAX - 1);
+        options->root = (int)tti_number_option(state, "--root", argument, 0, INT32_MAX - 1);
         return 0;
     case 'i':
-        options->iterations = (int)tti_bench_number(state, "-i", argument, 1, 1000000);
+        options->iterations = (int)tti_number_option(state, "-i", argument, 1, 1000000);
         return 0;
     case OPTION_ASYNC:
         options->async = true;

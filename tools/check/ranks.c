@@ -5,7 +5,6 @@
  */
 #include "check/ranks.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,29 +16,14 @@
 /* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
 #define STARTED "TUTTI_CHECK_STARTED"
 
-struct shared {
-    const struct tti_check_options *options;
-    atomic_int failed; /* relaxed: read after the threads were joined */
-};
-
-static tutti_status run_thread(tutti_group *group, void *user)
+static bool run_thread(tutti_group *group, const void *options)
 {
-    struct shared *shared = user;
-    if (!tti_check_rank(shared->options, group)) {
-        atomic_store_explicit(&shared->failed, 1, memory_order_relaxed);
-    }
-    return TUTTI_OK;
+    return tti_check_rank(options, group);
 }
 
 int tti_check_run_threads(const struct tti_check_options *options)
 {
-    struct shared shared = {.options = options};
-    tutti_error error;
-    if (tutti_run_threads(options->ranks, run_thread, &shared, &error) != TUTTI_OK) {
-        fprintf(stderr, "tutti check: cannot run %d ranks as threads: %s\n", options->ranks, error.message);
-        return 1;
-    }
-    return atomic_load_explicit(&shared.failed, memory_order_relaxed) != 0;
+    return tti_run_as_threads("tutti check", options->ranks, run_thread, options);
 }
 
 int tti_check_join(const struct tti_check_options *options)

@@ -44,16 +44,6 @@ static const char argp_doc[] = "Run the conformance suite on this machine: every
                                "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
                                "  mpirun -n 4 tutti check";
 
-static int64_t number(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
-{
-    int64_t value = minimum;
-    if (!tti_parse_integer(text, minimum, maximum, &value)) {
-        argp_error(state, "%s takes a number from %lld to %lld, not '%s'", option, (long long)minimum,
-                   (long long)maximum, text);
-    }
-    return value;
-}
-
 /* Seconds as people write them, or the exact milliseconds that tti_check_launch hands on. */
 static int64_t duration(struct argp_state *state, const char *text)
 {
@@ -80,7 +70,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct tti_check_options *options = state->input;
     switch (key) {
     case 'n':
-        options->ranks = (int)number(state, "-n", argument, 1, 1024);
+        options->ranks = (int)tti_number_option(state, "-n", argument, 1, 1024);
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
@@ -98,7 +88,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->filter = argument;
         return 0;
     case OPTION_SEED:
-        options->seed = (uint64_t)number(state, "--seed", argument, 0, INT64_MAX);
+        options->seed = (uint64_t)tti_number_option(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     case OPTION_TIMEOUT:
         options->timeout_ms = duration(state, argument);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,33 @@ static const char *self_path(void)
     const bool found = (executed && find_by_word(executed, self, sizeof(self))) ||
                        find_by_word(program_invocation_name, self, sizeof(self));
     return found ? self : NULL;
+}
+
+struct threads {
+    bool (*run)(tutti_group *group, const void *options);
+    const void *options;
+    atomic_int failed; /* relaxed: read after the threads were joined */
+};
+
+static tutti_status run_thread(tutti_group *group, void *user)
+{
+    struct threads *threads = user;
+    if (!threads->run(group, threads->options)) {
+        atomic_store_explicit(&threads->failed, 1, memory_order_relaxed);
+    }
+    return TUTTI_OK;
+}
+
+int tti_run_as_threads(const char *tool, int ranks, bool (*run)(tutti_group *group, const void *options),
+                       const void *options)
+{
+    struct threads threads = {.run = run, .options = options};
+    tutti_error error;
+    if (tutti_run_threads(ranks, run_thread, &threads, &error) != TUTTI_OK) {
+        fprintf(stderr, "%s: cannot run %d ranks as threads: %s\n", tool, ranks, error.message);
+        return 1;
+    }
+    return atomic_load_explicit(&threads.failed, memory_order_relaxed) != 0;
 }
 
 int tti_launch_self(const char *command, int ranks, const char *const *arguments)

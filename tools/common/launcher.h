@@ -4,6 +4,7 @@
 #define TTI_TOOLS_LAUNCHER_H
 
 #include <stdbool.h>
+#include <tutti/group.h>
 
 /* True inside `tutti run`, torchrun, mpirun, srun, ...: the environment holds the number of ranks. */
 bool tti_in_launcher(void);
@@ -17,6 +18,10 @@ bool tti_backend_usable(const char *tool, const char *name);
 
 /* Whether the ranks of that backend are threads of one process. */
 bool tti_backend_has_threads(const char *name);
+
+/* Runs the ranks as threads of this process. Returns the exit code: 0 if `run` was true on all of them. */
+int tti_run_as_threads(const char *tool, int ranks, bool (*run)(tutti_group *group, const void *options),
+                       const void *options);
 
 /* Becomes `tutti run -n RANKS -- tutti COMMAND ARGUMENTS...`; the arguments are closed by NULL. Returns only when that
  * fails: 1, having said so. */

@@ -2,6 +2,8 @@
 /* strtod accepts "0x10", "inf" and leading blanks; a typing mistake must not become another duration. */
 #include "common/number.h"
 
+#include <argp.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,4 +35,15 @@ bool tti_parse_duration(const char *text, int64_t *ms)
     *ms = (int64_t)exact;
     *ms += (double)*ms < exact ? 1 : 0;
     return true;
+}
+
+int64_t tti_number_option(struct argp_state *state, const char *option, const char *text, int64_t minimum,
+                          int64_t maximum)
+{
+    int64_t value = minimum;
+    if (!tti_parse_integer(text, minimum, maximum, &value)) {
+        argp_error(state, "%s takes a number from %" PRId64 " to %" PRId64 ", not '%s'", option, minimum, maximum,
+                   text);
+    }
+    return value;
 }

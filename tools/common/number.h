@@ -12,4 +12,9 @@
  * most 365 days; false leaves *ms untouched. */
 bool tti_parse_duration(const char *text, int64_t *ms);
 
+/* The number that `option` of a command line has; ends the program if `text` is no number within the bounds. */
+struct argp_state;
+int64_t tti_number_option(struct argp_state *state, const char *option, const char *text, int64_t minimum,
+                          int64_t maximum);
+
 #endif

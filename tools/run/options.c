@@ -119,16 +119,6 @@ struct parser {
     bool node_rank_given;
 };
 
-static int parse_count(struct argp_state *state, const char *option, const char *text, int64_t minimum, int64_t maximum)
-{
-    int64_t value = 0;
-    if (!tti_parse_integer(text, minimum, maximum, &value)) {
-        argp_error(state, "%s takes a number from %lld to %lld, not '%s'", option, (long long)minimum,
-                   (long long)maximum, text);
-    }
-    return (int)value;
-}
-
 static int64_t parse_seconds(struct argp_state *state, const char *option, const char *text)
 {
     int64_t ms = 0;
@@ -305,7 +295,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->log_dir = argument;
         return 0;
     case OPTION_ONLY_RANK:
-        options->only_rank = parse_count(state, "--only-rank", argument, 0, TTI_MAX_RANKS - 1);
+        options->only_rank = (int)tti_number_option(state, "--only-rank", argument, 0, TTI_MAX_RANKS - 1);
         return 0;
     case OPTION_NO_PREFIX:
         options->prefix = false;
@@ -317,23 +307,23 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         parse_cpus(state, options, argument);
         return 0;
     case OPTION_RESTARTS:
-        options->max_restarts = parse_count(state, "--max-restarts", argument, 0, 1000000);
+        options->max_restarts = (int)tti_number_option(state, "--max-restarts", argument, 0, 1000000);
         return 0;
     case OPTION_KEEP_GOING:
         options->keep_going = true;
         return 0;
     case OPTION_NODES:
-        options->nodes = parse_count(state, "--nnodes", argument, 1, TTI_MAX_NODES);
+        options->nodes = (int)tti_number_option(state, "--nnodes", argument, 1, TTI_MAX_NODES);
         return 0;
     case OPTION_NODE_RANK:
-        options->node_rank = parse_count(state, "--node-rank", argument, 0, TTI_MAX_NODES - 1);
+        options->node_rank = (int)tti_number_option(state, "--node-rank", argument, 0, TTI_MAX_NODES - 1);
         parser->node_rank_given = true;
         return 0;
     case OPTION_MASTER_ADDR:
         parse_master_addr(state, options, argument);
         return 0;
     case OPTION_MASTER_PORT:
-        options->master_port = parse_count(state, "--master-port", argument, 1, 65535);
+        options->master_port = (int)tti_number_option(state, "--master-port", argument, 1, 65535);
         return 0;
     case OPTION_JOIN_TIMEOUT:
         options->join_timeout_ms = parse_seconds(state, "--join-timeout", argument);

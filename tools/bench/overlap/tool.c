@@ -7,6 +7,7 @@
 #include "bench/options.h"
 #include "bench/overlap/steps.h"
 #include "bench/tool.h"
+#include "common/number.h"
 #include "tools.h"
 
 enum { OPTION_STEP = 256, OPTION_PIECES, OPTION_BACKEND };
@@ -43,16 +44,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct tti_bench_options *options = state->input;
     switch (key) {
     case 'n':
-        options->ranks = (int)tti_bench_number(state, "-n", argument, 1, TTI_BENCH_RANKS);
+        options->ranks = (int)tti_number_option(state, "-n", argument, 1, TTI_BENCH_RANKS);
         return 0;
     case 'i':
-        options->iterations = (int)tti_bench_number(state, "-i", argument, 1, 1000000);
+        options->iterations = (int)tti_number_option(state, "-i", argument, 1, 1000000);
         return 0;
     case OPTION_STEP:
-        options->step_ms = tti_bench_number(state, "--step", argument, 1, 10000);
+        options->step_ms = tti_number_option(state, "--step", argument, 1, 10000);
         return 0;
     case OPTION_PIECES:
-        options->pieces = (int)tti_bench_number(state, "--pieces", argument, 1, TTI_OVERLAP_PIECES);
+        options->pieces = (int)tti_number_option(state, "--pieces", argument, 1, TTI_OVERLAP_PIECES);
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
