@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples bench
 
-.PHONY: all demo check check-all check-gpu chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
+.PHONY: all demo check check-all check-gpu check-python chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -28,6 +28,10 @@ check-all:
 # Without scripts/setup: machines with GPUs are seldom one's own.
 check-gpu:
 	@scripts/check_gpu
+
+check-python:
+	@scripts/setup build
+	@scripts/check python
 
 chaos:
 	@scripts/setup check
@@ -79,6 +83,7 @@ help:
 	@echo "make check       run every test, also under sanitizers, and every lint (about 13 minutes on two CPUs)"
 	@echo "make check-all   the same with all combinations of backends, ranks and settings: for every night"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
+	@echo "make check-python build the wheel of python/, install it elsewhere, run its tests (needs PyPI)"
 	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
