@@ -16,19 +16,18 @@ if TYPE_CHECKING:
 
     from ._work import CancelToken
 
-    class Options(TypedDict, total=False):
+    class MessageOptions(TypedDict, total=False):
         """What every operation accepts, by name.
 
         timeout: deadline in seconds; when it passes, the group fails with Timeout. math.inf = none; default: the
-        group's. lane: 0 to lanes-1. tag: any number, equal on all ranks. scale: this rank's factor of "premul_sum".
-        stream: the device's stream, as a number. token: cancels this operation, too. cancellable: see
-        TUTTI_CANCELLABLE. operation_id: a number for Events. on_end: called with None or the Error, once, when the
-        operation has ended. handlers_on_ok, enqueue: see tutti/collectives.h.
+        group's. lane: 0 to lanes-1. scale: this rank's factor of "premul_sum". stream: the device's stream, as a
+        number. token: cancels this operation, too. cancellable, enqueue, handlers_on_ok: the flags of
+        tutti/collectives.h. operation_id: a number for Events. on_end: called with None or the Error, once, when the
+        operation has ended.
         """
 
         timeout: Optional[float]
         lane: int
-        tag: int
         scale: float
         stream: Optional[int]
         token: Optional[CancelToken]
@@ -37,6 +36,11 @@ if TYPE_CHECKING:
         handlers_on_ok: bool
         operation_id: int
         on_end: Optional[Callable[[Optional[Error]], object]]
+
+    class Options(MessageOptions, total=False):
+        """Collectives: also tag, any number, equal on all ranks."""
+
+        tag: int
 
 
 CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK = 1, 2, 4, 8
@@ -85,7 +89,7 @@ def limit_ms(timeout: Optional[float]) -> int:
     return math.ceil(timeout * 1000)
 
 
-def call_struct(error_address: int, options: dict[str, Any]) -> Tuple[int, Any]:
+def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
     """(address of a tutti_call, what has to stay alive until the operation's end)."""
     call = CallStruct(size=ctypes.sizeof(CallStruct), error=error_address)
     keep: list[Any] = [call]

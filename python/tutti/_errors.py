@@ -17,12 +17,12 @@ class Error(Exception):
     of the library behind the backend.
     """
 
-    code = 0
+    code: int = 0
 
     def __init__(self, message: str, details: Optional[ErrorStruct] = None):
         super().__init__(message)
         found = details if details is not None else ErrorStruct(status=self.code, rank=-1, suspect=-1, deadline_ms=-1)
-        self.code: int = found.status
+        self.code = found.status
         self.status: str = lib.tutti_status_name(found.status).decode()
         self.scope: str = _SCOPES[found.scope] if 0 <= found.scope < len(_SCOPES) else "call"
         self.operation: str = lib.tutti_operation_name(found.operation).decode()

@@ -7,7 +7,8 @@ import ctypes
 import sys
 import threading
 from ctypes import addressof, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
 
 from . import _interrupt
 from ._call import call_struct, deadline_ms, local
@@ -21,7 +22,7 @@ from ._work import Task, Work
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._call import Options
+    from ._call import MessageOptions, Options
 
 ANY = -1
 """Any source, or any tag, of a receive."""
@@ -61,12 +62,12 @@ REDUCE_OPS = {
     "land": 10,
     "lor": 11,
 }
-_ops = dict(REDUCE_OPS)
+_ops: dict[Union[str, int], int] = {name: number for name, number in REDUCE_OPS.items()}
 
 
 def reduce_op(name: Union[str, int]) -> int:
     """The number of a reduction operator."""
-    found = _ops.get(name)  # type: ignore[call-overload]
+    found = _ops.get(name)
     if found is None:
         if isinstance(name, int):
             return name  # the library checks it
@@ -95,7 +96,8 @@ class Message:
         return f"tutti.Message(source={self.source}, tag={self.tag}, count={self.count}, dtype={self.dtype!r})"
 
 
-class Record(NamedTuple):
+@dataclass(frozen=True)
+class Record:
     """An operation that a group of the backend "null" was asked to run."""
 
     operation: str
@@ -134,10 +136,7 @@ class Group:
         self._family = family if family is not None else Family()
         self._family.opened(handle)
         self._batches: dict[int, list[Any]] = {}
-        # Without abort a call of the main thread cannot be ended: it is started, and awaited in slices.
-        self._slices = not lib.tutti_group_capabilities(handle) & _RECOVER
-        if self._size > 1:
-            _interrupt.arm(local.state)
+        self._aborts = bool(lib.tutti_group_capabilities(handle) & _RECOVER)
 
     # ---- what the group is --------------------------------------------------------------------------------------
 
@@ -302,11 +301,11 @@ class Group:
 
     # ---- calling ------------------------------------------------------------------------------------------------
 
-    def _run(self, name: str, before: Tuple[Any, ...], after: Tuple[Any, ...], options: dict[str, Any]) -> None:
+    def _run(self, name: str, before: Tuple[Any, ...], after: Tuple[Any, ...], options: Any) -> None:
         """The blocking form: function(group, *before, call, *after)."""
         state = local.state
         keep = None
-        if self._slices and state.is_main and self._size > 1 and not self._batches:
+        if state.is_main and self._in_slices(state):
             self._start(name + "_async", before, after, options, None, None).wait()
             return
         if options:
@@ -321,12 +320,20 @@ class Group:
             fail(status, state.error)
         del keep
 
+    def _in_slices(self, state: Any) -> bool:
+        """Whether a call of the main thread is started and awaited in slices, because nothing else would end it."""
+        if self._size == 1 or self._batches:
+            return False
+        if not _interrupt.armed:
+            _interrupt.arm(state)
+        return not (self._aborts and _interrupt.armed)
+
     def _start(
         self,
         name: str,
         before: Tuple[Any, ...],
         after: Tuple[Any, ...],
-        options: dict[str, Any],
+        options: Any,
         keep: Any,
         output: Any,
         finish: Optional[Callable[[], Any]] = None,
@@ -376,7 +383,7 @@ class Group:
             output, b, kept = tensor, a, None
         else:
             b, kept = writing(output)
-        self._run("all_reduce", (a, b, _ops.get(op) or reduce_op(op)), (), options)  # type: ignore[arg-type, call-overload]
+        self._run("all_reduce", (a, b, _ops.get(op) or reduce_op(op)), (), options)
         return output
 
     def all_reduce_async(
@@ -385,7 +392,7 @@ class Group:
         a, keep = reading(tensor) if output is not None else writing(tensor)
         b, kept = (a, None) if output is None else writing(output)
         output = tensor if output is None else output
-        return self._start("all_reduce_async", (a, b, reduce_op(op)), (), options, (keep, kept), output)  # type: ignore[arg-type]
+        return self._start("all_reduce_async", (a, b, reduce_op(op)), (), options, (keep, kept), output)
 
     def _reduce(self, tensor: Any, output: Any, op: Union[str, int], root: int) -> Tuple[Any, Tuple[Any, ...], Any]:
         here = root == self._rank
@@ -398,24 +405,24 @@ class Group:
     ) -> Any:
         """all_reduce with the result on `root` only, there in place without `output`. Returns it, None elsewhere."""
         made, arguments, keep = self._reduce(tensor, output, op, root)
-        self._run("reduce", arguments, (), options)  # type: ignore[arg-type]
+        self._run("reduce", arguments, (), options)
         return made
 
     def reduce_async(
         self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", root: int = 0, **options: Unpack[Options]
     ) -> Work[Any]:
         made, arguments, keep = self._reduce(tensor, output, op, root)
-        return self._start("reduce_async", arguments, (), options, keep, made)  # type: ignore[arg-type]
+        return self._start("reduce_async", arguments, (), options, keep, made)
 
     def broadcast(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Any:
         """Copies the root's tensor into the tensors of all ranks. Returns the tensor."""
         a, keep = reading(tensor) if root == self._rank else writing(tensor)
-        self._run("broadcast", (a, root), (), options)  # type: ignore[arg-type]
+        self._run("broadcast", (a, root), (), options)
         return tensor
 
     def broadcast_async(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Work[Any]:
         a, keep = reading(tensor) if root == self._rank else writing(tensor)
-        return self._start("broadcast_async", (a, root), (), options, keep, tensor)  # type: ignore[arg-type]
+        return self._start("broadcast_async", (a, root), (), options, keep, tensor)
 
     def _all_gather(self, tensor: Any, output: Any, dim: int) -> Tuple[Any, Tuple[Any, ...], Any]:
         a, keep = reading(tensor)
@@ -427,12 +434,12 @@ class Group:
     def all_gather(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
         """The tensors of all ranks, concatenated in rank order along `dim`."""
         output, arguments, keep = self._all_gather(tensor, output, dim)
-        self._run("all_gather", arguments, (), options)  # type: ignore[arg-type]
+        self._run("all_gather", arguments, (), options)
         return output
 
     def all_gather_async(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Work[Any]:
         output, arguments, keep = self._all_gather(tensor, output, dim)
-        return self._start("all_gather_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("all_gather_async", arguments, (), options, keep, output)
 
     def _gather(self, tensor: Any, output: Any, dim: int, root: int) -> Tuple[Any, Tuple[Any, ...], Any]:
         a, keep = reading(tensor)
@@ -448,14 +455,14 @@ class Group:
     def gather(self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]) -> Any:
         """all_gather with the result on `root` only. Returns None elsewhere."""
         output, arguments, keep = self._gather(tensor, output, dim, root)
-        self._run("gather", arguments, (), options)  # type: ignore[arg-type]
+        self._run("gather", arguments, (), options)
         return output
 
     def gather_async(
         self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]
     ) -> Work[Any]:
         output, arguments, keep = self._gather(tensor, output, dim, root)
-        return self._start("gather_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("gather_async", arguments, (), options, keep, output)
 
     def _scatter(self, tensor: Any, output: Any, dim: int, root: int) -> Tuple[Any, Tuple[Any, ...], Any]:
         a, keep = None, None
@@ -471,14 +478,14 @@ class Group:
     def scatter(self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]) -> Any:
         """Cuts the root's tensor along `dim`; rank r gets part r. Other ranks pass None, and an output."""
         output, arguments, keep = self._scatter(tensor, output, dim, root)
-        self._run("scatter", arguments, (), options)  # type: ignore[arg-type]
+        self._run("scatter", arguments, (), options)
         return output
 
     def scatter_async(
         self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]
     ) -> Work[Any]:
         output, arguments, keep = self._scatter(tensor, output, dim, root)
-        return self._start("scatter_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("scatter_async", arguments, (), options, keep, output)
 
     def _reduce_scatter(self, tensor: Any, output: Any, op: Any, dim: int) -> Tuple[Any, Tuple[Any, ...], Any]:
         a, keep = reading(tensor)
@@ -492,14 +499,14 @@ class Group:
     ) -> Any:
         """Reduces the tensors; rank r gets part r of the equal parts along `dim`."""
         output, arguments, keep = self._reduce_scatter(tensor, output, op, dim)
-        self._run("reduce_scatter", arguments, (), options)  # type: ignore[arg-type]
+        self._run("reduce_scatter", arguments, (), options)
         return output
 
     def reduce_scatter_async(
         self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", dim: int = 0, **options: Unpack[Options]
     ) -> Work[Any]:
         output, arguments, keep = self._reduce_scatter(tensor, output, op, dim)
-        return self._start("reduce_scatter_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("reduce_scatter_async", arguments, (), options, keep, output)
 
     def _all_to_all(self, tensor: Any, output: Any, dim: int) -> Tuple[Any, Tuple[Any, ...], Any]:
         a, keep = reading(tensor)
@@ -511,19 +518,19 @@ class Group:
     def all_to_all(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
         """Part r of the tensor along `dim` goes to rank r, which stores the part of rank s as part s."""
         output, arguments, keep = self._all_to_all(tensor, output, dim)
-        self._run("all_to_all", arguments, (), options)  # type: ignore[arg-type]
+        self._run("all_to_all", arguments, (), options)
         return output
 
     def all_to_all_async(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Work[Any]:
         output, arguments, keep = self._all_to_all(tensor, output, dim)
-        return self._start("all_to_all_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("all_to_all_async", arguments, (), options, keep, output)
 
     def barrier(self, **options: Unpack[Options]) -> None:
         """Returns when every rank has called it."""
-        self._run("barrier", (), (), options)  # type: ignore[arg-type]
+        self._run("barrier", (), (), options)
 
     def barrier_async(self, **options: Unpack[Options]) -> Work[None]:
-        return self._start("barrier_async", (), (), options, None, None)  # type: ignore[arg-type]
+        return self._start("barrier_async", (), (), options, None, None)
 
     def _all_gather_v(
         self, tensor: Any, counts: Sequence[int], output: Any, dim: int, displacements: Optional[Sequence[int]]
@@ -548,7 +555,7 @@ class Group:
     ) -> Any:
         """all_gather with counts[r] rows of rank r, which go to row displacements[r], or follow one another."""
         output, arguments, keep = self._all_gather_v(tensor, counts, output, dim, displacements)
-        self._run("all_gather_v", arguments, (), options)  # type: ignore[arg-type]
+        self._run("all_gather_v", arguments, (), options)
         return output
 
     def all_gather_v_async(
@@ -561,7 +568,7 @@ class Group:
         **options: Unpack[Options],
     ) -> Work[Any]:
         output, arguments, keep = self._all_gather_v(tensor, counts, output, dim, displacements)
-        return self._start("all_gather_v_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("all_gather_v_async", arguments, (), options, keep, output)
 
     def _reduce_scatter_v(
         self, tensor: Any, counts: Sequence[int], output: Any, op: Any, dim: int
@@ -584,7 +591,7 @@ class Group:
     ) -> Any:
         """reduce_scatter with counts[r] rows for rank r."""
         output, arguments, keep = self._reduce_scatter_v(tensor, counts, output, op, dim)
-        self._run("reduce_scatter_v", arguments, (), options)  # type: ignore[arg-type]
+        self._run("reduce_scatter_v", arguments, (), options)
         return output
 
     def reduce_scatter_v_async(
@@ -597,7 +604,7 @@ class Group:
         **options: Unpack[Options],
     ) -> Work[Any]:
         output, arguments, keep = self._reduce_scatter_v(tensor, counts, output, op, dim)
-        return self._start("reduce_scatter_v_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("reduce_scatter_v_async", arguments, (), options, keep, output)
 
     def _all_to_all_v(
         self, tensor: Any, send: Sequence[int], recv: Sequence[int], output: Any, dim: int, at: Any, to: Any
@@ -628,7 +635,7 @@ class Group:
         output, arguments, keep = self._all_to_all_v(
             tensor, send_counts, recv_counts, output, dim, send_displacements, recv_displacements
         )
-        self._run("all_to_all_v", arguments, (), options)  # type: ignore[arg-type]
+        self._run("all_to_all_v", arguments, (), options)
         return output
 
     def all_to_all_v_async(
@@ -645,42 +652,42 @@ class Group:
         output, arguments, keep = self._all_to_all_v(
             tensor, send_counts, recv_counts, output, dim, send_displacements, recv_displacements
         )
-        return self._start("all_to_all_v_async", arguments, (), options, keep, output)  # type: ignore[arg-type]
+        return self._start("all_to_all_v_async", arguments, (), options, keep, output)
 
     # ---- messages -----------------------------------------------------------------------------------------------
 
-    def send(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[Options]) -> None:
+    def send(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[MessageOptions]) -> None:
         """Sends the tensor to rank `peer`. Returns when it may be changed; that may need the receiver."""
         a, keep = reading(tensor)
-        self._run("send", (a, peer, tag), (), options)  # type: ignore[arg-type]
+        self._run("send", (a, peer, tag), (), options)
         self._borrow(keep)
 
-    def send_async(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[Options]) -> Work[None]:
+    def send_async(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[MessageOptions]) -> Work[None]:
         a, keep = reading(tensor)
-        return self._start("send_async", (a, peer, tag), (), options, (keep, tensor), None)  # type: ignore[arg-type]
+        return self._start("send_async", (a, peer, tag), (), options, (keep, tensor), None)
 
-    def recv(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[Options]) -> Message:
+    def recv(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Message:
         """Receives into the tensor. A message with fewer elements fills the beginning."""
         a, keep = writing(tensor)
         message = Message()
-        self._run("recv", (a, peer, tag), (addressof(message._struct),), options)  # type: ignore[arg-type]
+        self._run("recv", (a, peer, tag), (addressof(message._struct),), options)
         self._borrow(keep, message)
         return message
 
-    def recv_async(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[Options]) -> Work[Message]:
+    def recv_async(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Work[Message]:
         a, keep = writing(tensor)
         message = Message()
         after = (addressof(message._struct),)
-        return self._start("recv_async", (a, peer, tag), after, options, keep, message)  # type: ignore[arg-type]
+        return self._start("recv_async", (a, peer, tag), after, options, keep, message)
 
-    def recv_alloc(self, peer: int = ANY, tag: int = ANY, **options: Unpack[Options]) -> Tuple[Any, Message]:
+    def recv_alloc(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Tuple[Any, Message]:
         """Receives a message of unknown shape into a new array. Without NumPy it is a Tensor."""
         message, made = Message(), c_void_p()
         before = (peer, tag)
         state = local.state
-        if self._slices and state.is_main and self._size > 1:
+        if state.is_main and self._in_slices(state):
             return self.recv_alloc_async(peer, tag, **options).wait()
-        call, keep = call_struct(state.error_address, options) if options else (state.call_address, None)  # type: ignore[arg-type]
+        call, keep = call_struct(state.error_address, options) if options else (state.call_address, None)
         state.group = self.handle
         state.calls += 1
         status = lib.tutti_recv_alloc(self.handle, *before, call, addressof(made), addressof(message._struct))
@@ -690,7 +697,7 @@ class Group:
         return _to_numpy(adopt(made.value or 0)), message
 
     def recv_alloc_async(
-        self, peer: int = ANY, tag: int = ANY, **options: Unpack[Options]
+        self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]
     ) -> Work[Tuple[Any, Message]]:
         message, made = Message(), c_void_p()
         found: list[Any] = []
@@ -701,7 +708,7 @@ class Group:
             return found[0], message
 
         after = (addressof(made), addressof(message._struct))
-        return self._start("recv_alloc_async", (peer, tag), after, options, made, message, output)  # type: ignore[arg-type]
+        return self._start("recv_alloc_async", (peer, tag), after, options, made, message, output)
 
     def sendrecv(
         self,
@@ -711,14 +718,14 @@ class Group:
         source: int = ANY,
         send_tag: int = 0,
         recv_tag: int = ANY,
-        **options: Unpack[Options],
+        **options: Unpack[MessageOptions],
     ) -> Message:
         """Sends one tensor and receives another at the same time."""
         a, keep = reading(send)
         b, kept = writing(recv)
         message = Message()
         before, after = (a, destination, send_tag, b, source, recv_tag), (addressof(message._struct),)
-        self._run("sendrecv", before, after, options)  # type: ignore[arg-type]
+        self._run("sendrecv", before, after, options)
         self._borrow(keep, kept, message)
         return message
 
@@ -730,13 +737,13 @@ class Group:
         source: int = ANY,
         send_tag: int = 0,
         recv_tag: int = ANY,
-        **options: Unpack[Options],
+        **options: Unpack[MessageOptions],
     ) -> Work[Message]:
         a, keep = reading(send)
         b, kept = writing(recv)
         message = Message()
         before, after = (a, destination, send_tag, b, source, recv_tag), (addressof(message._struct),)
-        return self._start("sendrecv_async", before, after, options, (keep, kept, send), message)  # type: ignore[arg-type]
+        return self._start("sendrecv_async", before, after, options, (keep, kept, send), message)
 
     def probe(self, peer: int = ANY, tag: int = ANY) -> Optional[Message]:
         """The message that can be received now, None if there is none. Never waits."""
@@ -744,31 +751,31 @@ class Group:
         checked(lib.tutti_probe, self.handle, peer, tag, addressof(found), addressof(message._struct))
         return message if found.value else None
 
-    def probe_wait(self, peer: int = ANY, tag: int = ANY, **options: Unpack[Options]) -> Message:
+    def probe_wait(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Message:
         """Waits until a message can be received. Its Timeout leaves the group usable."""
         message = Message()
-        if self._slices and local.state.is_main and self._size > 1:
+        if local.state.is_main and self._in_slices(local.state):
             return self.probe_async(peer, tag, **options).wait()
-        self._run("probe_wait", (peer, tag), (addressof(message._struct),), options)  # type: ignore[arg-type]
+        self._run("probe_wait", (peer, tag), (addressof(message._struct),), options)
         return message
 
-    def probe_async(self, peer: int = ANY, tag: int = ANY, **options: Unpack[Options]) -> Work[Message]:
+    def probe_async(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Work[Message]:
         message = Message()
-        return self._start("probe_async", (peer, tag), (addressof(message._struct),), options, None, message)  # type: ignore[arg-type]
+        return self._start("probe_async", (peer, tag), (addressof(message._struct),), options, None, message)
 
-    def batch(self, **options: Unpack[Options]) -> Batch:
+    def batch(self, **options: Unpack[MessageOptions]) -> Batch:
         """`with group.batch():` starts the sends and receives of the block together, and waits for all of them.
 
         Messages that receives return are valid after the block. `batch.end_async()`, as the last line of the block,
         gives a Work instead.
         """
-        return Batch(self, options)  # type: ignore[arg-type]
+        return Batch(self, options)
 
     def task(self, output: Any = None, **options: Unpack[Options]) -> Task[Any]:
         """A work that the caller runs and completes: see Task."""
         a, keep = writing(output) if output is not None else (None, None)
         state = local.state
-        call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)  # type: ignore[arg-type]
+        call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)
         work = c_void_p()
         status = lib.tutti_work_create(self.handle, a, call, addressof(work))
         if status:
@@ -837,7 +844,7 @@ class Group:
 class Batch:
     """See Group.batch."""
 
-    def __init__(self, group: Group, options: dict[str, Any]):
+    def __init__(self, group: Group, options: Any):
         self._group, self._options = group, options
         self._ended = False
 

@@ -21,13 +21,14 @@ from typing import Any, Callable, List, Optional
 from ._native import lib
 
 _GRACE = 0.05
-_armed = False
+armed = False
+_refused = False
 
 
 def arm(main: Any) -> None:
-    """Starts the watch, if the wakeup descriptor is free. `main.group` is the group that the main thread is in."""
-    global _armed
-    if _armed or threading.current_thread() is not threading.main_thread():
+    """In the main thread: starts the watch, if the wakeup descriptor is free. `main.group` is the group of its call."""
+    global armed, _refused
+    if armed or _refused:
         return
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -36,19 +37,19 @@ def arm(main: Any) -> None:
         signal.set_wakeup_fd(previous)
         os.close(read)
         os.close(write)
+        _refused = True
         return
-    _armed = True
+    armed = True
     threading.Thread(target=_watch, args=(read, main), name="tutti-interrupt", daemon=True).start()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _forked() -> None:
     """The child has no watch thread, and its wakeup descriptor is the parent's."""
-    global _armed
-    if _armed:
+    global armed
+    if armed:
         signal.set_wakeup_fd(-1)
-        _armed = False
+        armed = False
 
 
 def _watch(read: int, main: Any) -> None:

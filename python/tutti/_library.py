@@ -76,7 +76,6 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
     results: Dict[int, T] = {}
     problems: Dict[int, BaseException] = {}
 
-    @RANK_FUNCTION
     def rank(handle: int, _user: object) -> int:
         me = int(lib.tutti_group_rank(handle))
         try:
@@ -87,11 +86,11 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
             return int(getattr(problem, "code", 0)) or 20
         return 0
 
-    details = ErrorStruct()
+    details, callback = ErrorStruct(), RANK_FUNCTION(rank)
     statuses: List[int] = []
 
     def run() -> None:
-        statuses.append(lib.tutti_run_threads(ranks, rank, None, ctypes.addressof(details)))
+        statuses.append(lib.tutti_run_threads(ranks, callback, None, ctypes.addressof(details)))
 
     caller = threading.Thread(target=run, name="tutti-threads", daemon=True)
     caller.start()
@@ -140,7 +139,8 @@ def settings() -> List[Setting]:
     info = KeyStruct(size=ctypes.sizeof(KeyStruct))
     while lib.tutti_config_key(len(rows), ctypes.addressof(info)) == 0:
         texts = (info.key, info.environment, info.default_value, info.choices, info.help)
-        rows.append(Setting(*((text or b"").decode() for text in texts), info.minimum, info.maximum))
+        key, environment, default, choices, help_ = ((text or b"").decode() for text in texts)
+        rows.append(Setting(key, environment, default, choices, help_, info.minimum, info.maximum))
     return rows
 
 

@@ -167,20 +167,19 @@ class _Legacy(ctypes.Structure):
 _exported: "dict[int, Tuple[Any, Any]]" = {}
 
 
-@DELETER
-def _drop(address: Optional[int]) -> None:
-    if address:
-        _exported.pop(address, None)
+def _drop(address: int) -> None:
+    """The deleter, which the consumer calls."""
+    _exported.pop(address, None)
 
 
-@_CAPSULE
 def _drop_capsule(capsule: int) -> None:
-    """The destructor of a capsule that no consumer has taken over: its name is the first one still."""
-    for name, deleter in ((b"dltensor", None), (b"dltensor_versioned", None)):
+    """The destructor of a capsule. A consumer that takes the tensor over renames the capsule."""
+    for name in (b"dltensor", b"dltensor_versioned"):
         if _is_valid(capsule, name):
             _exported.pop(_pointer_of(capsule, name), None)
 
 
+_deleter, _destructor = DELETER(_drop), _CAPSULE(_drop_capsule)
 _is_valid = ctypes.PYFUNCTYPE(c_int, c_void_p, c_char_p)(("PyCapsule_IsValid", _api))
 _pointer_of = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_char_p)(("PyCapsule_GetPointer", _api))
 _CAPSULE_NAMES = (ctypes.create_string_buffer(b"dltensor"), ctypes.create_string_buffer(b"dltensor_versioned"))
@@ -189,13 +188,13 @@ _CAPSULE_NAMES = (ctypes.create_string_buffer(b"dltensor"), ctypes.create_string
 def _export(tensor: Tensor, versioned: bool) -> Any:
     managed: Any = ManagedStruct(major=1, minor=1) if versioned else _Legacy()
     managed.tensor = tensor._struct
-    managed.deleter = _drop
+    managed.deleter = _deleter
     if versioned:
         managed.flags = READ_ONLY if tensor.read_only else 0
     address = ctypes.addressof(managed)
     _exported[address] = (managed, tensor)
     name = ctypes.cast(_CAPSULE_NAMES[versioned], c_char_p)
-    return _new_capsule(address, name, ctypes.cast(_drop_capsule, c_void_p))
+    return _new_capsule(address, name, ctypes.cast(_destructor, c_void_p))
 
 
 # ---- importing ------------------------------------------------------------------------------------------------------

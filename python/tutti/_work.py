@@ -99,7 +99,7 @@ class Work(Generic[T]):
         """
         left = -1 if timeout is None else limit_ms(timeout)
         until = time.monotonic() + left / 1000 if left > 0 else 0.0
-        error = ErrorStruct() if token is not None else None
+        error = ErrorStruct() if token is not None else local.state.error
         while True:
             limit = _SLICE_MS if local.state.is_main and not 0 <= left <= _SLICE_MS else left
             if token is not None:
@@ -112,7 +112,7 @@ class Work(Generic[T]):
             if self.test():
                 return self._finish()
             if status != BUSY:  # the token has fired, or this thread may not wait
-                fail(status, error)
+                fail(status, error if token is not None else None)
             if left >= 0:
                 left = max(0, int((until - time.monotonic()) * 1000))
                 if left == 0:
