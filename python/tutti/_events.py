@@ -52,9 +52,7 @@ class Events:
             error = None
             if event.status and event.error:
                 error = error_from(ErrorStruct.from_buffer_copy(ErrorStruct.from_address(event.error)))
-            handler(
-                Event(lib.tutti_operation_name(event.operation).decode(), event.operation_id, event.lane, error)
-            )
+            handler(Event(lib.tutti_operation_name(event.operation).decode(), event.operation_id, event.lane, error))
 
         callback = EVENT_HANDLER(called)
         listener = ctypes.c_int64()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Unio
 
 from . import _interrupt
 from ._call import call_struct, deadline_ms, local
-from ._errors import BadState, Error, InvalidArgument, checked, error_from, fail
+from ._errors import Error, InvalidArgument, checked, error_from, fail
 from ._heap import Family, Registration, empty
-from ._native import ConfigStruct, ErrorStruct, MessageStruct, RecordStruct, StoreStruct, lib
+from ._native import ConfigStruct, ErrorStruct, MessageStruct, RecordStruct, lib
 from ._store import store_struct
 from ._tensor import NAMES, Tensor, adopt, dtype_number, reading, writing
 from ._work import Task, Work
@@ -124,8 +124,8 @@ class Group:
     Arrays are NumPy arrays, Tensors, or any object with `__dlpack__` or a buffer. They may have strides. Nothing is
     copied. A method without `output` puts the result into a new array, or works in place where it says so.
 
-    Keyword arguments of operations: see Options in tutti/_call.py. `with group:` destroys the group at the end; after an
-    exception it aborts the group before, so that other ranks do not wait for this one.
+    Keyword arguments of operations: see Options in tutti/_call.py. `with group:` destroys the group at the end. After
+    an exception it aborts the group before, so that other ranks do not wait for this one.
     """
 
     def __init__(self, handle: int, family: Optional[Family] = None, keep: Any = None):
@@ -262,12 +262,8 @@ class Group:
 
     def _blocking(self, function: Any, *arguments: Any) -> None:
         """A call without options that waits for other ranks. Its last argument is a tutti_error."""
-        state = local.state
         details = ErrorStruct()
-        state.group = self.handle
-        state.calls += 1
-        status = function(self.handle, *arguments, addressof(details))
-        state.group = None
+        status = self._enter(function, self.handle, *arguments, addressof(details))
         if status:
             fail(status, details)
 
@@ -301,24 +297,32 @@ class Group:
 
     # ---- calling ------------------------------------------------------------------------------------------------
 
-    def _run(self, name: str, before: Tuple[Any, ...], after: Tuple[Any, ...], options: Any) -> None:
-        """The blocking form: function(group, *before, call, *after)."""
+    def _run(self, name: str, before: Tuple[Any, ...], after: Tuple[Any, ...], options: Any, keep: Any) -> None:
+        """The blocking form: function(group, *before, call, *after). `keep` owns what the operation borrows."""
         state = local.state
-        keep = None
         if state.is_main and self._in_slices(state):
-            self._start(name + "_async", before, after, options, None, None).wait()
+            self._start(name + "_async", before, after, options, keep, None).wait()
             return
-        if options:
-            call, keep = call_struct(state.error_address, options)
-        else:
-            call = state.call_address
+        call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)
         state.group = self.handle
         state.calls += 1
-        status = _functions[name](self.handle, *before, call, *after)
-        state.group = None
+        try:
+            status = _functions[name](self.handle, *before, call, *after)
+        finally:  # KeyboardInterrupt comes right after the call
+            state.group = None
         if status:
             fail(status, state.error)
-        del keep
+        del kept
+
+    def _enter(self, function: Any, *arguments: Any) -> int:
+        """Calls a function that waits for other ranks and takes no options; returns its status."""
+        state = local.state
+        state.group = self.handle
+        state.calls += 1
+        try:
+            return int(function(*arguments))
+        finally:
+            state.group = None
 
     def _in_slices(self, state: Any) -> bool:
         """Whether a call of the main thread is started and awaited in slices, because nothing else would end it."""
@@ -342,10 +346,15 @@ class Group:
         state = local.state
         call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)
         work = c_void_p()
+        borrowed = (keep, kept, after, output, self)
+        _starting[id(work)] = borrowed  # KeyboardInterrupt may come between the start and the Work
         status = _functions[name](self.handle, *before, call, *after, addressof(work))
         if status:
+            del _starting[id(work)]
             fail(status, state.error)
-        return Work(work.value or 0, (keep, kept, after, output, self), finish or (lambda: output))
+        made: Work[Any] = Work(work.value or 0, borrowed, finish or (lambda: output))
+        del _starting[id(work)]
+        return made
 
     def _borrow(self, *keep: Any) -> None:
         """Keeps arrays of a message alive until the end of this thread's batch, if there is one."""
@@ -376,14 +385,16 @@ class Group:
     # Each _NAME method gives (output, arguments before the call's options, what the operation borrows); the blocking
     # and the asynchronous form share it.
 
-    def all_reduce(self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", **options: Unpack[Options]) -> Any:
+    def all_reduce(
+        self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", **options: Unpack[Options]
+    ) -> Any:
         """The reduction of every rank's tensor, on every rank; in place without `output`. Returns the output."""
         a, keep = reading(tensor) if output is not None else writing(tensor)
         if output is None:
             output, b, kept = tensor, a, None
         else:
             b, kept = writing(output)
-        self._run("all_reduce", (a, b, _ops.get(op) or reduce_op(op)), (), options)
+        self._run("all_reduce", (a, b, _ops.get(op) or reduce_op(op)), (), options, (keep, kept))
         return output
 
     def all_reduce_async(
@@ -405,7 +416,7 @@ class Group:
     ) -> Any:
         """all_reduce with the result on `root` only, there in place without `output`. Returns it, None elsewhere."""
         made, arguments, keep = self._reduce(tensor, output, op, root)
-        self._run("reduce", arguments, (), options)
+        self._run("reduce", arguments, (), options, keep)
         return made
 
     def reduce_async(
@@ -417,7 +428,7 @@ class Group:
     def broadcast(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Any:
         """Copies the root's tensor into the tensors of all ranks. Returns the tensor."""
         a, keep = reading(tensor) if root == self._rank else writing(tensor)
-        self._run("broadcast", (a, root), (), options)
+        self._run("broadcast", (a, root), (), options, keep)
         return tensor
 
     def broadcast_async(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Work[Any]:
@@ -434,7 +445,7 @@ class Group:
     def all_gather(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
         """The tensors of all ranks, concatenated in rank order along `dim`."""
         output, arguments, keep = self._all_gather(tensor, output, dim)
-        self._run("all_gather", arguments, (), options)
+        self._run("all_gather", arguments, (), options, keep)
         return output
 
     def all_gather_async(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Work[Any]:
@@ -455,7 +466,7 @@ class Group:
     def gather(self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]) -> Any:
         """all_gather with the result on `root` only. Returns None elsewhere."""
         output, arguments, keep = self._gather(tensor, output, dim, root)
-        self._run("gather", arguments, (), options)
+        self._run("gather", arguments, (), options, keep)
         return output
 
     def gather_async(
@@ -471,14 +482,14 @@ class Group:
             if output is None:
                 output = self._new(lib.tutti_reduce_scatter_shape, tensor, a, dim)
         elif output is None:
-            raise InvalidArgument(f"tutti: rank {self._rank} needs an output for scatter: only the root's shape is known")
+            raise InvalidArgument(f"tutti: rank {self._rank} needs an output for scatter: only the root has the shape")
         b, kept = writing(output)
         return output, (a, b, dim, root), (keep, kept)
 
     def scatter(self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]) -> Any:
         """Cuts the root's tensor along `dim`; rank r gets part r. Other ranks pass None, and an output."""
         output, arguments, keep = self._scatter(tensor, output, dim, root)
-        self._run("scatter", arguments, (), options)
+        self._run("scatter", arguments, (), options, keep)
         return output
 
     def scatter_async(
@@ -499,7 +510,7 @@ class Group:
     ) -> Any:
         """Reduces the tensors; rank r gets part r of the equal parts along `dim`."""
         output, arguments, keep = self._reduce_scatter(tensor, output, op, dim)
-        self._run("reduce_scatter", arguments, (), options)
+        self._run("reduce_scatter", arguments, (), options, keep)
         return output
 
     def reduce_scatter_async(
@@ -518,7 +529,7 @@ class Group:
     def all_to_all(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
         """Part r of the tensor along `dim` goes to rank r, which stores the part of rank s as part s."""
         output, arguments, keep = self._all_to_all(tensor, output, dim)
-        self._run("all_to_all", arguments, (), options)
+        self._run("all_to_all", arguments, (), options, keep)
         return output
 
     def all_to_all_async(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Work[Any]:
@@ -527,7 +538,7 @@ class Group:
 
     def barrier(self, **options: Unpack[Options]) -> None:
         """Returns when every rank has called it."""
-        self._run("barrier", (), (), options)
+        self._run("barrier", (), (), options, None)
 
     def barrier_async(self, **options: Unpack[Options]) -> Work[None]:
         return self._start("barrier_async", (), (), options, None, None)
@@ -555,7 +566,7 @@ class Group:
     ) -> Any:
         """all_gather with counts[r] rows of rank r, which go to row displacements[r], or follow one another."""
         output, arguments, keep = self._all_gather_v(tensor, counts, output, dim, displacements)
-        self._run("all_gather_v", arguments, (), options)
+        self._run("all_gather_v", arguments, (), options, keep)
         return output
 
     def all_gather_v_async(
@@ -591,7 +602,7 @@ class Group:
     ) -> Any:
         """reduce_scatter with counts[r] rows for rank r."""
         output, arguments, keep = self._reduce_scatter_v(tensor, counts, output, op, dim)
-        self._run("reduce_scatter_v", arguments, (), options)
+        self._run("reduce_scatter_v", arguments, (), options, keep)
         return output
 
     def reduce_scatter_v_async(
@@ -635,7 +646,7 @@ class Group:
         output, arguments, keep = self._all_to_all_v(
             tensor, send_counts, recv_counts, output, dim, send_displacements, recv_displacements
         )
-        self._run("all_to_all_v", arguments, (), options)
+        self._run("all_to_all_v", arguments, (), options, keep)
         return output
 
     def all_to_all_v_async(
@@ -659,7 +670,7 @@ class Group:
     def send(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[MessageOptions]) -> None:
         """Sends the tensor to rank `peer`. Returns when it may be changed; that may need the receiver."""
         a, keep = reading(tensor)
-        self._run("send", (a, peer, tag), (), options)
+        self._run("send", (a, peer, tag), (), options, keep)
         self._borrow(keep)
 
     def send_async(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[MessageOptions]) -> Work[None]:
@@ -670,11 +681,13 @@ class Group:
         """Receives into the tensor. A message with fewer elements fills the beginning."""
         a, keep = writing(tensor)
         message = Message()
-        self._run("recv", (a, peer, tag), (addressof(message._struct),), options)
+        self._run("recv", (a, peer, tag), (addressof(message._struct),), options, (keep, message))
         self._borrow(keep, message)
         return message
 
-    def recv_async(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Work[Message]:
+    def recv_async(
+        self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]
+    ) -> Work[Message]:
         a, keep = writing(tensor)
         message = Message()
         after = (addressof(message._struct),)
@@ -688,10 +701,8 @@ class Group:
         if state.is_main and self._in_slices(state):
             return self.recv_alloc_async(peer, tag, **options).wait()
         call, keep = call_struct(state.error_address, options) if options else (state.call_address, None)
-        state.group = self.handle
-        state.calls += 1
-        status = lib.tutti_recv_alloc(self.handle, *before, call, addressof(made), addressof(message._struct))
-        state.group = None
+        out = (addressof(made), addressof(message._struct))
+        status = self._enter(lib.tutti_recv_alloc, self.handle, *before, call, *out)
         if status:
             fail(status, state.error)
         return _to_numpy(adopt(made.value or 0)), message
@@ -725,7 +736,7 @@ class Group:
         b, kept = writing(recv)
         message = Message()
         before, after = (a, destination, send_tag, b, source, recv_tag), (addressof(message._struct),)
-        self._run("sendrecv", before, after, options)
+        self._run("sendrecv", before, after, options, (keep, kept, message))
         self._borrow(keep, kept, message)
         return message
 
@@ -756,7 +767,7 @@ class Group:
         message = Message()
         if local.state.is_main and self._in_slices(local.state):
             return self.probe_async(peer, tag, **options).wait()
-        self._run("probe_wait", (peer, tag), (addressof(message._struct),), options)
+        self._run("probe_wait", (peer, tag), (addressof(message._struct),), options, message)
         return message
 
     def probe_async(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Work[Message]:
@@ -864,8 +875,7 @@ class Batch:
             return
         if kind is None:
             keep = self._group._batches.pop(threading.get_ident())
-            self._group._run("batch_end", (), (), self._options)
-            del keep
+            self._group._run("batch_end", (), (), self._options, keep)
             return
         # There is no way back: a batch that the block left by an exception is started with a token that has fired.
         from ._work import CancelToken
@@ -878,6 +888,7 @@ class Batch:
             pass
 
 
+_starting: dict[int, Any] = {}
 _functions = {name[len("tutti_") :]: getattr(lib, name) for name in dir(lib) if name.startswith("tutti_")}
 
 
@@ -891,7 +902,7 @@ def _to_numpy(tensor: Tensor) -> Any:
         return tensor
 
 
-# ---- configurations ---------------------------------------------------------------------------------------------------
+# ---- configurations -------------------------------------------------------------------------------------------------
 
 
 def config_struct(config: dict[str, Any]) -> Tuple[ConfigStruct, Any]:

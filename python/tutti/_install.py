@@ -18,7 +18,7 @@ def _first(what: str, *paths: Path) -> Path:
         if path.exists():
             return path
     places = ", ".join(map(str, paths))
-    raise ImportError(f"tutti: there is no {what} at {places}. Install the package (pip install ./python), or run make.")
+    raise ImportError(f"tutti: there is no {what} at {places}. Run make, or install the package: pip install ./python")
 
 
 def library() -> Path:

@@ -2,9 +2,9 @@
 """Ctrl-C while the main thread waits inside the library.
 
 Python runs signal handlers in the main thread, between two bytecodes: not while that thread is in a call of C. A daemon
-thread reads the descriptor of signal.set_wakeup_fd, to which Python's C handler writes each signal at once. If SIGINT has
-Python's own handler, which raises KeyboardInterrupt, and the main thread is still in the same call 50 ms later, the
-thread aborts the group of that call. The call returns REVOKED, and Python raises KeyboardInterrupt in its place.
+thread reads the descriptor of signal.set_wakeup_fd, to which Python's C handler writes each signal at once. If SIGINT
+has Python's own handler, which raises KeyboardInterrupt, and the main thread is still in the same call 50 ms later, the
+daemon thread aborts the group of that call. The call returns REVOKED, and Python raises KeyboardInterrupt in its place.
 
 The other ranks get Revoked instead of a wait until the deadline, which is right: this rank has left the operation. A
 program's own handler of SIGINT may go on, so no group is aborted for it; it runs when the call returns.

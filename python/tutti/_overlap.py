@@ -7,7 +7,7 @@ import ctypes
 from ctypes import addressof, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
 
-from ._call import deadline_ms, local
+from ._call import deadline_ms
 from ._errors import checked, fail
 from ._group import reduce_op
 from ._native import BucketerStruct, ErrorStruct, lib
@@ -31,7 +31,9 @@ class Bucketer:
     ):
         borrowed = [writing(gradient) for gradient in gradients]
         pointers = (c_void_p * max(len(borrowed), 1))(*(address for address, _ in borrowed))
-        options = BucketerStruct(ctypes.sizeof(BucketerStruct), reduce_op(op), bucket_bytes, deadline_ms(timeout), lane, 0)
+        options = BucketerStruct(
+            ctypes.sizeof(BucketerStruct), reduce_op(op), bucket_bytes, deadline_ms(timeout), lane, 0
+        )
         made = c_void_p()
         arguments = (addressof(pointers), len(borrowed), addressof(options), addressof(made))
         checked(lib.tutti_bucketer_create, group.handle, *arguments)
@@ -47,11 +49,8 @@ class Bucketer:
 
     def wait(self) -> None:
         """Ends the step: the gradients hold their results."""
-        state, details = local.state, ErrorStruct()
-        state.group = self._group.handle
-        state.calls += 1
-        status = lib.tutti_bucketer_wait(self.handle, addressof(details))
-        state.group = None
+        details = ErrorStruct()
+        status = self._group._enter(lib.tutti_bucketer_wait, self.handle, addressof(details))
         if status:
             fail(status, details)
 

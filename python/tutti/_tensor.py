@@ -47,6 +47,7 @@ FORMATS = {
 }
 _FROM_FORMAT = {letter: name for name, letter in FORMATS.items()}
 _FROM_FORMAT.update({"c": "u8", "l": "i64", "L": "u64", "n": "i64", "N": "u64"})
+_OTHER_NAMES = {"bool_": "bool", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2", "float": "f64", "int": "i64"}
 _MAX_NDIM = 16
 
 _api = ctypes.pythonapi
@@ -91,7 +92,7 @@ def dtype_number(dtype: Any) -> int:
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     name = name.rpartition(".")[2]  # torch.float32
     number = ctypes.c_int32()
-    name = {"bool_": "bool", "float8_e4m3fn": "f8_e4m3", "float8_e5m2": "f8_e5m2", "float": "f64", "int": "i64"}.get(name, name)
+    name = _OTHER_NAMES.get(name, name)
     if lib.tutti_dtype_parse(name.encode(), ctypes.addressof(number)):
         raise InvalidArgument(f"tutti: no element type {dtype!r}; they are {', '.join(DTYPES)}")
     return number.value
@@ -145,7 +146,9 @@ class Tensor:
     def __dlpack_device__(self) -> Tuple[int, int]:
         return self._struct.device.device_type, self._struct.device.device_id
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
         """A new capsule. It keeps this object alive until the consumer has dropped it."""
         if copy:
             raise BufferError("tutti: a Tensor cannot copy itself; use numpy.array(numpy.from_dlpack(t))")
@@ -220,7 +223,9 @@ class _BufferView:
         if DTYPES[name][1] != buffer.itemsize:
             raise InvalidArgument(f"tutti: an element of {name} has {DTYPES[name][1]} bytes, not {buffer.itemsize}")
         n = buffer.ndim
-        shape = (c_int64 * max(n, 1)).from_address(buffer.shape)[:n] if buffer.shape else [buffer.len // buffer.itemsize]
+        shape = (
+            (c_int64 * max(n, 1)).from_address(buffer.shape)[:n] if buffer.shape else [buffer.len // buffer.itemsize]
+        )
         strides = (c_int64 * max(n, 1)).from_address(buffer.strides)[:n] if buffer.strides and n else None
         self.struct = _struct(buffer.buf, shape, strides, name)
 
@@ -241,7 +246,9 @@ def _struct(data: Optional[int], shape: Iterable[int], strides: Optional[Iterabl
     if strides is not None:
         strides = list(strides)
         if any(stride % size for stride in strides):
-            raise InvalidArgument(f"tutti: the strides {tuple(strides)} are not multiples of the {size} bytes of {name}")
+            raise InvalidArgument(
+                f"tutti: the strides {tuple(strides)} are no multiples of {size}, the bytes of {name}"
+            )
         struct.strides = (c_int64 * max(len(shape), 1))(*(stride // size for stride in strides))
     return struct
 
@@ -284,10 +291,11 @@ def _from_buffer(array: Any, dtype: Any, problem: Optional[BaseException] = None
     if interface is None:
         reason = f": {problem}" if problem else ""
         raise InvalidArgument(
-            f"tutti: {type(array).__module__}.{type(array).__name__} is no array: it has neither a usable __dlpack__ nor a buffer{reason}"
+            f"tutti: {type(array).__module__}.{type(array).__name__} is no array: "
+            f"it has neither a usable __dlpack__ nor a buffer{reason}"
         )
     if interface["typestr"][0] == (">" if sys.byteorder == "little" else "<"):
-        raise InvalidArgument("tutti: the array's byte order is not this machine's; use array.astype(array.dtype.newbyteorder('='))")
+        raise InvalidArgument("tutti: the array's byte order is not this machine's; use array.dtype.newbyteorder('=')")
     kind = array.dtype if dtype is None else dtype
     if getattr(array.dtype, "kind", "") in "cOSUMm":
         raise InvalidArgument(f"tutti: no element type for {array.dtype}; they are {', '.join(DTYPES)}")

@@ -188,7 +188,9 @@ class Works(unittest.TestCase):
 
     def test_callback(self):
         seen = []
-        work = self.group.all_reduce_async(np.zeros(2), on_end=lambda error: seen.append((error, threading.get_ident())))
+        work = self.group.all_reduce_async(
+            np.zeros(2), on_end=lambda error: seen.append((error, threading.get_ident()))
+        )
         work.wait()
         self.assertEqual([error for error, _ in seen], [None])
 

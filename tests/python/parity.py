@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every function of the headers is reached from Python, or left out for a reason; and each signature is the header's."""
+"""Every function of the headers is reached from Python, or left out for a reason. Each signature is the header's."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ INCLUDE = Path(os.environ["TUTTI_SOURCE"]) / "include" / "tutti"
 SOURCES = Path(tutti.__file__).parent
 
 BY_PYTHON = "Python sets the fields itself"
-START_FUNCTION = "needs a C function that starts an operation; in Python: the _async method with timeout= and token=, then"
+START_FUNCTION = "takes a C function that starts an operation; in Python: the _async method with timeout=, token=, then"
 LEFT_OUT = {
     "tutti_call_init": BY_PYTHON,
     "tutti_config_init": BY_PYTHON,
@@ -33,7 +33,7 @@ LEFT_OUT = {
     "tutti_run_all_with_deadline": f"{START_FUNCTION} Queue.wait_all",
     "tutti_run_with_limit": f"{START_FUNCTION} Work.wait(timeout)",
     "tutti_run_all_with_limit": f"{START_FUNCTION} Queue.wait_all(timeout)",
-    "tutti_events_start": "needs a C function that starts an operation; in Python: Events.on_operation before the _async method",
+    "tutti_events_start": "takes a C function that starts an operation; in Python: on_operation, then the _async method",
     "tutti_overlap_all_reduce": "in Python: all_reduce_async, compute, Work.wait",
     "tutti_overlap_pipeline": "in Python: a loop of compute and all_reduce_async, and a Queue",
     "tutti_backend_register": "a backend is a table of C functions: tutti.load_backend opens a file with one",
