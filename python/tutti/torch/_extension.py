@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The C++ extension: built once for the torch that is installed, and cached.
+
+Torch's C++ ABI changes with each release, so the extension is compiled where it is used. The cache's key has the
+versions of torch, Python and libtutti and the hash of all sources. One process builds under a lock; others wait for it.
+A finished file appears by an atomic rename. Cost: one run of the compiler, about a minute.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import functools
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import torch
+
+from .. import _install
+
+_SOURCES = Path(__file__).resolve().parent / "csrc"
+_NAME = "_tutti_torch"
+
+
+def _library() -> ctypes.CDLL:
+    """libtutti, loaded: the loader then finds it by its name for the extension, which stores no path of it."""
+    library = ctypes.CDLL(str(_install.library()))
+    library.tutti_version_string.restype = ctypes.c_char_p
+    return library
+
+
+def _key(version: str) -> str:
+    digest = hashlib.sha256()
+    for folder, pattern in ((_SOURCES, "*.[ch]pp"), (Path(_install.include()), "tutti/*.h*")):
+        for path in sorted(folder.glob(pattern)):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    python = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+    return f"torch-{torch.__version__}-{python}-tutti-{version}-{digest.hexdigest()[:16]}"
+
+
+def _cache() -> Path:
+    """The user's folder of built extensions. The code in it is executed, so no other user may write there."""
+    named = os.environ.get("TUTTI_TORCH_CACHE")
+    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tutti"
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(root, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable and not named:
+        root = Path(tempfile.gettempdir()) / f"tutti-{os.getuid()}"
+        root.mkdir(mode=0o700, exist_ok=True)
+    status = root.stat()
+    if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o002:
+        raise ImportError(
+            f"tutti: other users can write to {root}, where the extension for torch would be built. Set "
+            "TUTTI_TORCH_CACHE to a folder of your own."
+        )
+    return root
+
+
+@contextlib.contextmanager
+def _locked(path: Path):
+    """Holds the lock file. The system releases it if its process ends. Without locks every process builds for itself."""
+    with open(path, "w") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compiler() -> str:
+    named = os.environ.get("CXX")
+    for name in [named] if named else ["c++", "g++", "clang++"]:
+        if shutil.which(name.split()[0]):
+            return name
+    raise ImportError(
+        "tutti: there is no C++ compiler ($CXX, c++, g++ or clang++). The backend of torch.distributed is compiled at "
+        "its first use. Install one (Debian: apt install g++), or set CXX."
+    )
+
+
+def _command(output: Path) -> list[str]:
+    python = Path(sysconfig.get_path("include"))
+    if not (python / "Python.h").exists():
+        raise ImportError(
+            f"tutti: there is no {python}/Python.h. The backend of torch.distributed is compiled at its first use. "
+            "Install Python's headers (Debian: apt install python3-dev)."
+        )
+    root = Path(torch.__file__).resolve().parent
+    library = Path(_install.library())
+    headers = [root / "include", root / "include" / "torch" / "csrc" / "api" / "include", python]
+    return [
+        *_compiler().split(),
+        *("-shared", "-fPIC", "-std=c++20", "-O2", "-fvisibility=hidden", "-Wl,--as-needed"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        f"-DTORCH_EXTENSION_NAME={_NAME}",
+        f"-I{_install.include()}",
+        *(word for path in headers for word in ("-isystem", str(path))),
+        str(_SOURCES / "all.cpp"),
+        *("-o", str(output), str(library), f"-L{root / 'lib'}"),
+        *("-ltorch", "-ltorch_cpu", "-ltorch_python", "-lc10"),
+    ]
+
+
+def _build(target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
+        output = Path(folder) / target.name
+        command = _command(output)
+        print(
+            f"tutti: building the backend of torch.distributed for torch {torch.__version__}, once, in about a minute",
+            file=sys.stderr,
+            flush=True,
+        )
+        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if result.returncode != 0:
+            raise ImportError(
+                f"tutti: the backend of torch.distributed cannot be built for torch {torch.__version__}. The compiler "
+                f"says:\n{result.stdout[-4000:]}\nThe command was: {' '.join(command)}"
+            )
+        os.replace(output, target)
+
+
+@functools.cache
+def load():
+    """The module of the extension. Builds it if there is none for this torch."""
+    library = _library()
+    folder = _cache() / _key(library.tutti_version_string().decode())
+    folder.mkdir(mode=0o700, exist_ok=True)
+    target = folder / f"{_NAME}.so"
+    if not target.exists():
+        with _locked(folder / "lock"):
+            if not target.exists():
+                _build(target)
+    spec = importlib.util.spec_from_file_location(_NAME, target)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

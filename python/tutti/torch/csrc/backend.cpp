@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "backend.hpp"
+
+#include <algorithm>
+
+namespace tutti_torch {
+
+Range::Range(const char *title, const std::vector<at::Tensor> &inputs) : function_(at::RecordScope::USER_SCOPE)
+{
+    if (C10_UNLIKELY(function_.isActive())) {
+        function_._setAsync(); // as the ranges of all backends
+        std::vector<c10::IValue> values(inputs.begin(), inputs.end());
+        function_.before(title, c10::ArrayRef<const c10::IValue>(values.data(), values.size()));
+    }
+}
+
+Backend::Backend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, c10::intrusive_ptr<Options> options)
+    : c10d::Backend(rank, size), options_(std::move(options)), store_(store)
+{
+    tutti_error error;
+    const tutti_status status = tutti_init(tutti::config()
+                                               .rank(rank)
+                                               .world_size(size)
+                                               .timeout_ms(deadline(options_->timeout))
+                                               .store_callbacks(store_.callbacks()),
+                                           &group_, &error);
+    if (status != TUTTI_OK) {
+        const std::string cause = store_.last_failure();
+        if (!cause.empty()) {
+            C10_THROW_ERROR(DistBackendError, c10::str("tutti ", tutti_status_name(status), ": ", error.message,
+                                                       "; the store's error was: ", cause));
+        }
+        throw_error(error);
+    }
+    init();
+}
+
+// Pending operations end with an error: a process that ends does not wait for others.
+Backend::~Backend()
+{
+    if (tutti_group_destroy(group_, nullptr) == TUTTI_BUSY) {
+        tutti_group_abort(group_, nullptr);
+        tutti_group_destroy(group_, nullptr);
+    }
+}
+
+void Backend::abort()
+{
+    tutti_error error;
+    const tutti_status status = tutti_group_abort(group_, &error);
+    if (status != TUTTI_BAD_STATE) { // after shutdown there is nothing to abort
+        check(status, error);
+    }
+}
+
+// Local. Pending operations get a moment to end, since a send of this rank may be what a peer still waits for.
+void Backend::shutdown()
+{
+    constexpr auto grace = std::chrono::seconds(5);
+    const auto end = std::chrono::steady_clock::now() + std::min<milliseconds>(grace, options_->timeout);
+    tutti_status status;
+    while ((status = tutti_group_destroy(group_, nullptr)) == TUTTI_BUSY && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(milliseconds(1));
+    }
+    if (status == TUTTI_BUSY) {
+        abort();
+        tutti_error error;
+        check(tutti_group_destroy(group_, &error), error);
+    }
+}
+
+c10d::ErrorType Backend::getError()
+{
+    tutti_error error;
+    if (tutti_group_error(group_, &error) != TUTTI_OK || error.status == TUTTI_OK) {
+        return c10d::ErrorType::SUCCESS;
+    }
+    switch (error.status) {
+    case TUTTI_TIMEOUT:
+        return c10d::ErrorType::TIMEOUT;
+    case TUTTI_PEER_DEAD:
+    case TUTTI_PEER_LEFT:
+    case TUTTI_PEER_CRASHING:
+        return c10d::ErrorType::REMOTE_ERROR;
+    default:
+        return c10d::ErrorType::COMM_ERROR;
+    }
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> &store,
+                                                 const std::vector<int> &ranks,
+                                                 const c10::intrusive_ptr<Options> &options)
+{
+    const auto self = std::find(ranks.begin(), ranks.end(), rank_);
+    if (self == ranks.end()) {
+        return nullptr;
+    }
+    return merge(store, options, static_cast<int>(self - ranks.begin()), static_cast<int>(ranks.size()));
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::Store> &store,
+                                                 const c10::intrusive_ptr<Options> &options, const int &rank,
+                                                 const int &size)
+{
+    return c10::make_intrusive<Backend>(store, rank, size, options ? options : options_);
+}
+
+} // namespace tutti_torch

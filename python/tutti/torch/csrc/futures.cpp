@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "futures.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+
+namespace tutti_torch {
+
+namespace {
+
+// The threads are detached and the pool is never destroyed: a process may end while they wait.
+struct Pool {
+    std::mutex mutex;
+    std::condition_variable ready;
+    std::deque<std::function<void()>> tasks;
+    size_t idle = 0;
+};
+
+constexpr size_t max_idle = 2;
+
+} // namespace
+
+static Pool &pool()
+{
+    static Pool *the_pool = new Pool;
+    return *the_pool;
+}
+
+static void run_tasks()
+{
+    Pool &p = pool();
+    std::unique_lock<std::mutex> lock(p.mutex);
+    while (true) {
+        if (p.tasks.empty()) {
+            if (p.idle == max_idle) {
+                return;
+            }
+            p.idle++;
+            p.ready.wait(lock, [&p] { return !p.tasks.empty(); });
+            p.idle--;
+        }
+        const std::function<void()> task = std::move(p.tasks.front());
+        p.tasks.pop_front();
+        lock.unlock();
+        task();
+        lock.lock();
+    }
+}
+
+void run_on_future_thread(std::function<void()> task)
+{
+    Pool &p = pool();
+    const std::unique_lock<std::mutex> lock(p.mutex);
+    p.tasks.push_back(std::move(task));
+    if (p.tasks.size() <= p.idle) {
+        p.ready.notify_one();
+    } else {
+        std::thread([] {
+            pthread_setname_np(pthread_self(), "tutti-futures");
+            run_tasks();
+        }).detach();
+    }
+}
+
+} // namespace tutti_torch

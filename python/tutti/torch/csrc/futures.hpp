@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Threads that complete futures. The then-callbacks of a future run on the thread that completes it, take Python's
+// lock, and may wait for other operations, as DistributedDataParallel's PowerSGD hook does. So a lane's thread never
+// completes a future. A task starts at once, on an idle thread or a new one, so tasks may wait for one another.
+#pragma once
+
+#include <functional>
+
+namespace tutti_torch {
+
+void run_on_future_thread(std::function<void()> task);
+
+} // namespace tutti_torch

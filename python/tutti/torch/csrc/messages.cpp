@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Messages, and the monitored barrier, which is made of messages.
+#include "backend.hpp"
+
+namespace tutti_torch {
+
+WorkPtr Backend::send(Tensors &tensors, int peer, int tag)
+{
+    TORCH_CHECK_VALUE(tensors.size() == 1, "tutti: send takes one tensor");
+    Block block = Block::reading({tensors[0]});
+    const Element element = element_to_move(block.type());
+    return run_one({c10d::OpType::SEND, "tutti:send", options_->timeout, true, tensors, {}, {block}, {}},
+                   [&](const tutti_call *options, tutti_work **work) {
+                       Flat flat(block, element);
+                       return tutti_send_async(group_, flat, peer, tag, options, work);
+                   });
+}
+
+WorkPtr Backend::receive(Tensors &tensors, int peer, int tag, c10d::OpType type, const char *title)
+{
+    TORCH_CHECK_VALUE(tensors.size() == 1, "tutti: recv takes one tensor");
+    Block block = Block::writing({tensors[0]});
+    const Element element = element_to_move(block.type());
+    auto work = c10::make_intrusive<Work>(
+        rank_, Call{type, title, options_->timeout, true, tensors, {tensors}, {}, {block}}, ++sequence_);
+    work->start(0, [&](const tutti_call *options, tutti_work **handle) {
+        Flat flat(block, element);
+        return tutti_recv_async(group_, flat, peer, tag, options, work->message(), handle);
+    });
+    work->started();
+    return work;
+}
+
+WorkPtr Backend::recv(Tensors &tensors, int peer, int tag)
+{
+    return receive(tensors, peer, tag, c10d::OpType::RECV, "tutti:recv");
+}
+
+WorkPtr Backend::recvAnysource(Tensors &tensors, int tag)
+{
+    return receive(tensors, TUTTI_ANY_SOURCE, tag, c10d::OpType::RECVANYSOURCE, "tutti:recvAnySource");
+}
+
+// ---- the monitored barrier: every rank reports to rank 0, which answers when all have -------------------------------
+
+namespace {
+
+constexpr int report_tag = INT32_MAX;
+constexpr int answer_tag = INT32_MAX - 1;
+
+using Clock = std::chrono::steady_clock;
+
+} // namespace
+
+// Waits for the message of `peer` that has the barrier's number. Those of earlier barriers, which failed, are dropped.
+// False at the limit, which leaves the group usable.
+static bool await_number(tutti_group *group, int peer, int tag, int64_t number, Clock::time_point end)
+{
+    int64_t received = 0;
+    while (received < number) {
+        tutti_error error;
+        const int64_t left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
+        const tutti::call call = tutti::call().timeout_ms(std::max<int64_t>(left, 1)).error(&error);
+        const tutti_status status = tutti_probe_wait(group, peer, tag, call, nullptr);
+        if (status == TUTTI_TIMEOUT && error.scope == TUTTI_SCOPE_CALL) {
+            return false;
+        }
+        check(status, error);
+        Flat flat(&received, 1, {TUTTI_I64, 1});
+        check(tutti_recv(group, flat, peer, tag, tutti::call().error(&error), nullptr), error);
+    }
+    return true;
+}
+
+WorkPtr Backend::send_number(int peer, int tag, int64_t number)
+{
+    Tensors tensors{at::full({1}, number, at::kLong)};
+    return send(tensors, peer, tag);
+}
+
+void Backend::report_to_root(milliseconds timeout, int64_t number)
+{
+    const WorkPtr report = send_number(0, report_tag, number);
+    std::string cause = "rank 0 did not answer in time";
+    try {
+        if (await_number(group_, 0, answer_tag, number, Clock::now() + timeout)) {
+            return;
+        }
+    } catch (const c10::Error &error) {
+        cause = error.what_without_backtrace();
+    }
+    report->abort();
+    C10_THROW_ERROR(DistBackendError,
+                    c10::str("Rank ", rank_, " successfully reached monitoredBarrier, but received errors while waiting "
+                             "for send/recv from rank 0. Please check rank 0 logs for faulty rank. (", cause, ")"));
+}
+
+void Backend::collect_reports(milliseconds timeout, int64_t number, bool wait_all_ranks)
+{
+    const auto end = Clock::now() + timeout;
+    std::vector<int> missing;
+    std::string cause;
+    for (int peer = 1; peer < size_; peer++) {
+        if (!wait_all_ranks && Clock::now() >= end) {
+            C10_THROW_ERROR(DistBackendError, c10::str("Rank 0 timed out in monitoredBarrier after ", timeout.count(),
+                                                       " ms. Successfully processed ", peer - 1, " ranks."));
+        }
+        try {
+            // With wait_all_ranks a slow rank does not shorten the limit of the next one.
+            if (await_number(group_, peer, report_tag, number, wait_all_ranks ? Clock::now() + timeout : end)) {
+                continue;
+            }
+        } catch (const c10::Error &error) {
+            cause = c10::str(" (", error.what_without_backtrace(), ")");
+        }
+        missing.push_back(peer);
+        if (!wait_all_ranks) {
+            break;
+        }
+    }
+    if (!missing.empty()) {
+        C10_THROW_ERROR(DistBackendError,
+                        c10::str("[Rank 0]: Rank", missing.size() > 1 ? "s " : " ", c10::Join(", ", missing),
+                                 " failed to pass monitoredBarrier in ", timeout.count(), " ms", cause));
+    }
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks)
+{
+    const milliseconds timeout = timeout_of(options.timeout);
+    const int64_t number = ++monitored_barriers_;
+    if (rank_ != 0) {
+        report_to_root(timeout, number);
+        return;
+    }
+    collect_reports(timeout, number, wait_all_ranks);
+    std::vector<WorkPtr> works;
+    for (int peer = 1; peer < size_; peer++) {
+        works.push_back(send_number(peer, answer_tag, number));
+    }
+    for (const WorkPtr &work : works) {
+        work->wait();
+    }
+}
+
+} // namespace tutti_torch

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What Python calls: the extension's one function makes a backend.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend.hpp"
+
+namespace tutti_torch {
+
+static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+                                                milliseconds timeout, std::string group_name,
+                                                std::vector<uint64_t> global_ranks)
+{
+    auto options = c10::make_intrusive<c10d::Backend::Options>("tutti", timeout);
+    options->group_name = std::move(group_name);
+    options->global_ranks_in_group = std::move(global_ranks);
+    return c10::make_intrusive<Backend>(store, rank, size, std::move(options));
+}
+
+} // namespace tutti_torch
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
+{
+    module.def("create", &tutti_torch::create, py::call_guard<py::gil_scoped_release>());
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// all_reduce of sparse tensors: gathers the indices and values of all ranks and adds them. Cost: the sum of all nonzero
+// elements on every rank. It runs before the call returns, also with async_op=True.
+#include "backend.hpp"
+
+namespace tutti_torch {
+
+// The tensors of all ranks, of which rank r's has lengths[r] rows.
+static at::Tensor gather_rows(tutti_group *group, const at::Tensor &rows, const std::vector<int64_t> &lengths,
+                              const tutti::call &call, const tutti_error &error)
+{
+    std::vector<int64_t> shape = rows.sizes().vec();
+    shape[0] = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    at::Tensor all = at::empty(shape, rows.options());
+    const Element element = element_to_move(rows.scalar_type());
+    const int64_t row = element.units * c10::multiply_integers(rows.sizes().slice(1));
+    std::vector<int64_t> counts = lengths;
+    for (int64_t &count : counts) {
+        count *= row;
+    }
+    Flat in(rows.data_ptr(), rows.numel(), element), out(all.data_ptr(), all.numel(), element);
+    check(tutti_all_gather_v(group, in, out, 0, counts.data(), nullptr, call), error);
+    return all;
+}
+
+at::Tensor Backend::sum_sparse(const at::Tensor &tensor, milliseconds timeout)
+{
+    tutti_error error;
+    const tutti::call call = tutti::call().timeout_ms(deadline(timeout)).error(&error);
+    const at::Tensor own = tensor.coalesce();
+    int64_t length = own._nnz();
+    std::vector<int64_t> lengths(size_);
+    Flat in(&length, 1, {TUTTI_I64, 1}), out(lengths.data(), size_, {TUTTI_I64, 1});
+    check(tutti_all_gather(group_, in, out, 0, call), error);
+    const at::Tensor indices = gather_rows(group_, own.indices().t().contiguous(), lengths, call, error);
+    const at::Tensor values = gather_rows(group_, own.values().contiguous(), lengths, call, error);
+    return at::sparse_coo_tensor(indices.t(), values, tensor.sizes(), tensor.options()).coalesce();
+}
+
+WorkPtr Backend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options)
+{
+    TORCH_CHECK_VALUE(tensors.size() == 1 && tensors[0].layout() == c10::kSparse,
+                      "tutti: all_reduce requires a single sparse tensor");
+    TORCH_CHECK_VALUE(options.reduceOp == c10d::ReduceOp::SUM, "tutti: unsupported reduction operation for a sparse "
+                                                               "tensor; only SUM is supported");
+    sequence_++;
+    const at::AutoDispatchBelowADInplaceOrView below;
+    {
+        const Range range("tutti:sparse_all_reduce", tensors);
+        tensors[0].copy_(sum_sparse(tensors[0], timeout_of(options.timeout)));
+    }
+    if (!options.asyncOp) {
+        return nullptr;
+    }
+    auto work = c10::make_intrusive<Work>(rank_, Call{c10d::OpType::_ALLREDUCE_SPARSE, nullptr, options.timeout, true,
+                                                      {}, {tensors}, {}, {}},
+                                          sequence_);
+    work->started();
+    return work;
+}
+
+} // namespace tutti_torch

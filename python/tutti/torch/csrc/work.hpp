@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Work of an asynchronous call: one or several works of Tutti that end together. A waiting thread may run the
+// operation itself (tutti_work_wait). The end of the last operation completes the Work, on the thread that ran it.
+#pragma once
+
+#include <ATen/ThreadLocalState.h>
+#include <atomic>
+#include <optional>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+#include <tutti/tutti.hpp>
+#include <vector>
+
+#include "block.hpp"
+#include "error.hpp"
+
+namespace tutti_torch {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// What a call of torch is, and the memory that it uses until it ends.
+struct Call {
+    c10d::OpType type;
+    const char *title; // of the profiler's range: "tutti:all_reduce"
+    milliseconds timeout;
+    bool async;
+    std::vector<at::Tensor> inputs;               // as the profiler shows them
+    std::vector<std::vector<at::Tensor>> outputs; // the result of the Work and of its future
+    std::vector<Block> reads;
+    std::vector<Block> writes; // stored at the end
+};
+
+class Work : public c10d::Work {
+public:
+    Work(int rank, Call call, uint64_t sequence);
+    ~Work() override;
+
+    // Starts an operation of this Work: start(options, &work) of Tutti. Throws if it does not start.
+    template <class Start> void start(double scale, const Start &start)
+    {
+        tutti_error error;
+        tutti_work *work = nullptr;
+        const tutti::call options = expect(&error, scale);
+        if (start(options, &work) != TUTTI_OK) {
+            refused();
+            throw_error(error);
+        }
+        works_.push_back(work);
+    }
+    // All operations have been started.
+    void started() { end_one(); }
+
+    // The description of a received message.
+    tutti_message *message() { return &message_; }
+
+    bool wait(milliseconds timeout = kNoTimeout) override;
+    void abort() override;
+    int sourceRank() const override { return message_.source; }
+    std::vector<at::Tensor> result() override;
+    c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+    uint64_t getSequencenumber() const override { return sequence_; }
+
+private:
+    tutti::call expect(tutti_error *error, double scale);
+    void refused();
+    static void on_end(tutti_status status, const tutti_error *error, void *user);
+    void end_one();
+    void complete();
+    void settle(c10::ivalue::Future &future);
+
+    Call call_;
+    const uint64_t sequence_;
+    std::optional<at::ThreadLocalState> caller_; // for the thread that stores results
+    std::vector<tutti_work *> works_;
+    std::atomic<int> unfinished_{1};                 // operations, and 1 until started()
+    std::exception_ptr failure_;                     // of the first operation that failed; guarded by mutex_
+    c10::intrusive_ptr<c10::ivalue::Future> future_; // guarded by mutex_
+    tutti::message message_;
+};
+
+} // namespace tutti_torch
