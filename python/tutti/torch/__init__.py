@@ -5,6 +5,11 @@
     dist.init_process_group("tutti")
 """
 
+from datetime import timedelta
+
+import torch
+from torch import distributed
+
 from . import _extension
 
 
@@ -19,3 +24,15 @@ def _create_backend(options, backend_options):
         options.group_id,
         options.global_ranks_in_group,
     )
+
+
+def monitored_barrier(group=None, timeout=None, wait_all_ranks=False) -> None:
+    """torch.distributed.monitored_barrier, which torch offers for gloo only. timeout: a timedelta, or seconds."""
+    if distributed.distributed_c10d._rank_not_in_group(group):
+        return
+    group = group or distributed.group.WORLD
+    if timeout is None:
+        timeout = group._get_backend(torch.device("cpu")).options._timeout
+    if not isinstance(timeout, timedelta):
+        timeout = timedelta(seconds=timeout)
+    group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)

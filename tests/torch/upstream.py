@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs PyTorch's own tests of torch.distributed with gloo and with tutti, and compares.
+
+    upstream.py [--sizes 2,4] [--filter REGEX] [--out FILE]
+
+The tests are torch/testing/_internal/distributed/distributed_test.py of the installed torch. Whatever passes with gloo
+has to pass with tutti, apart from EXCEPTIONS. Each backend and world size is one process, which forks the ranks of each
+test. FILE gets one row a test. A test for gloo only also runs with tutti: there BACKEND equals both names.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+from pathlib import Path
+
+MODULE = "torch.testing._internal.distributed.distributed_test"
+
+# Tests that pass with gloo and not with tutti, each with its reason.
+EXCEPTIONS: dict[str, str] = {}
+
+
+class AsGloo(str):
+    """The name "tutti", which also equals "gloo", for the tests' conditions."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return other in ("gloo", "tutti")
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash("gloo")
+
+
+def load_tests(backend: str):
+    """The module of the tests, with BACKEND as their conditions need it."""
+    import importlib.util
+
+    import torch.distributed as dist
+    from torch.testing._internal import common_distributed
+
+    # The tests with sub-groups of ranks 1 and 2 ask for 8 ranks, but 3 suffice.
+    common_distributed.skip_if_small_worldsize = unittest.skipIf(int(os.environ["WORLD_SIZE"]) < 3, "3 ranks")
+    path = importlib.util.find_spec(MODULE).origin
+    source = Path(path).read_text(encoding="utf-8")
+    module = types.ModuleType(MODULE)
+    module.__file__ = path
+    sys.modules[MODULE] = module
+    if backend == "tutti":
+        import tutti.torch
+        from tutti.torch import _extension
+
+        _extension.load()  # the ranks inherit it
+        dist.monitored_barrier = tutti.torch.monitored_barrier
+        for names in common_distributed.DistTestCases.backend_feature.values():
+            names.add("tutti")
+        assert source.count('BACKEND = os.environ["BACKEND"]') == 1
+        source = source.replace('BACKEND = os.environ["BACKEND"]', "BACKEND = _backend")
+        module._backend = AsGloo("tutti")
+    exec(compile(source, path, "exec"), module.__dict__)
+    if backend == "tutti":
+        for name in vars(module):
+            if name.endswith("PROFILING_SUPPORTED_BACKENDS"):
+                vars(module)[name].append("tutti")
+    return module
+
+
+def worker(backend: str, size: int, pattern: str, rows: str) -> None:
+    """Runs the tests of one backend and world size; appends "name<TAB>result" to the file `rows`."""
+    temp = tempfile.mkdtemp(prefix="tutti-upstream-")
+    os.environ.update(
+        BACKEND=backend,
+        WORLD_SIZE=str(size),
+        TEMP_DIR=temp,
+        INIT_METHOD=f"file://{temp}/shared_init_file",
+        DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="100",
+    )
+    for folder in ("barrier", "test_dir", "init_dir"):
+        os.makedirs(f"{temp}/{folder}")
+    import torch
+
+    torch.set_num_threads(1)
+    module = load_tests(backend)
+
+    class Case(module.TestDistBackend, module.DistributedTest._DistTestBase):
+        def setUp(self):
+            super().setUp()
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)
+
+    # The ranks' functions look their class up by its module.
+    Case.__module__ = "__main__"
+    globals()["Case"] = Case
+    with open(rows, "a", encoding="utf-8") as file:
+        for name in sorted(n for n in dir(Case) if n.startswith("test_") and re.search(pattern, n)):
+            print(f"==== {backend} {size} {name}", flush=True)
+            shared = f"{temp}/shared_init_file"
+            if os.path.exists(shared):
+                os.remove(shared)
+            result = unittest.TestResult()
+            Case(name).run(result)
+            outcome = "pass"
+            if result.skipped:
+                outcome = "skip"
+            for _, text in result.failures + result.errors:
+                print(text, flush=True)
+                outcome = "FAIL"
+            file.write(f"{name}\t{outcome}\n")
+            file.flush()
+
+
+def run(backend: str, size: int, pattern: str, folder: Path) -> dict[str, str]:
+    rows = folder / f"{backend}-{size}.tsv"
+    log = folder / f"{backend}-{size}.log"
+    rows.unlink(missing_ok=True)
+    with open(log, "w", encoding="utf-8") as file:
+        subprocess.run(
+            [sys.executable, __file__, "--worker", backend, str(size), pattern, str(rows)],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    text = rows.read_text(encoding="utf-8") if rows.exists() else ""
+    return dict(line.split("\t") for line in text.splitlines())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="2,4")
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--backends", default="gloo,tutti")
+    parser.add_argument("--folder", default="build/torch", help="for logs and the rows of each run")
+    parser.add_argument("--out", help="a file for the table of all results")
+    options = parser.parse_args()
+    folder = Path(options.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = {}
+    for size in options.sizes.split(","):
+        for backend in options.backends.split(","):
+            columns[f"{backend} {size}"] = run(backend, int(size), options.filter, folder)
+    names = sorted(set().union(*columns.values()))
+    bad = []
+    for name in names:
+        for size in options.sizes.split(","):
+            gloo = columns.get(f"gloo {size}", {}).get(name)
+            ours = columns.get(f"tutti {size}", {}).get(name)
+            if gloo == "pass" and ours != "pass" and name not in EXCEPTIONS:
+                bad.append(f"{name} at {size} ranks: {ours}")
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write("\t".join(["test", *columns]) + "\n")
+            for name in names:
+                file.write("\t".join([name, *(c.get(name, "-") for c in columns.values())]) + "\n")
+    for column, results in columns.items():
+        counts = {kind: sum(r == kind for r in results.values()) for kind in ("pass", "skip", "FAIL")}
+        print(f"{column} ranks: {counts}")
+    print("\n".join(bad) if bad else "whatever passes with gloo passes with tutti")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--worker"]:
+        worker(sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5])
+    else:
+        sys.exit(main())
