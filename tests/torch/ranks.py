@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks for tests: forked processes with an initialised torch.distributed."""
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+import _tutti_torch_backend
+
+_tutti_torch_backend.register()  # what the entry point of the installed package does
+
+
+def _rank(function, rank, size, file, backend, timeout, pipe, args):
+    torch.set_num_threads(1)
+    try:
+        store = dist.FileStore(file, size)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+        value = function(*args)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        pipe.send(("ok", value))
+    except BaseException:
+        pipe.send(("error", traceback.format_exc()))
+    pipe.close()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def run(size, function, *args, backend="tutti", timeout=30, killed=()):
+    """Runs function(*args) on `size` ranks. Returns their values; raises AssertionError with the first error. A rank in
+    `killed` may die."""
+    context = mp.get_context("fork")
+    processes = []
+    with tempfile.TemporaryDirectory() as folder:
+        for rank in range(size):
+            reader, writer = context.Pipe(duplex=False)
+            limit = timedelta(seconds=timeout)
+            process = context.Process(
+                target=_rank, args=(function, rank, size, f"{folder}/store", backend, limit, writer, args)
+            )
+            process.start()
+            writer.close()
+            processes.append((process, reader))
+        values = []
+        errors = []
+        end = time.monotonic() + 120
+        for rank, (process, reader) in enumerate(processes):
+            kind, value = "error", "no result"
+            with contextlib.suppress(EOFError):
+                if reader.poll(max(0, end - time.monotonic())):
+                    kind, value = reader.recv()
+            if kind == "error" and rank not in killed:
+                errors.append(f"rank {rank}: {value}")
+            values.append(value if kind == "ok" else None)
+            process.join(max(0, min(5, end - time.monotonic())))
+            if process.is_alive():
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
+    if errors:
+        raise AssertionError("\n".join(errors))
+    return values

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What frameworks call besides plain collectives: futures, objects, coalescing, messages, uneven splits, modes, wrappers."""
+
+import os
+import unittest
+from datetime import timedelta
+
+import ranks
+import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _coalescing_manager
+
+
+def futures():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    t = torch.full((5,), float(rank))
+    work = dist.all_reduce(t, async_op=True)
+    future = work.get_future()
+    doubled = future.then(lambda f: f.value()[0] * 2)
+
+    # A then-callback may wait for another operation, also by its future, as DDP's PowerSGD hook does.
+    def second(f):
+        more = f.value()[0].clone()
+        return dist.all_reduce(more, async_op=True).get_future().wait()[0]
+
+    nested = future.then(second)
+    total = size * (size - 1) / 2
+    assert doubled.wait()[0] == 2 * total, doubled.value()
+    assert nested.wait()[0] == total * size
+    assert work.wait() and work.is_completed() and work.is_success()
+    late = work.get_future()  # of a work that has ended
+    assert late.done() and late.value()[0][0] == total
+
+
+def objects():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    out = [None] * size
+    dist.all_gather_object(out, {"rank": rank, "text": "x" * rank})
+    assert [o["rank"] for o in out] == list(range(size))
+    box = ["from 1" if rank == 1 else None]
+    dist.broadcast_object_list(box, src=1)
+    assert box == ["from 1"]
+    gathered = [None] * size if rank == 0 else None
+    dist.gather_object((rank,), gathered, dst=0)
+    assert rank or gathered == [(r,) for r in range(size)]
+    mine = [None]
+    dist.scatter_object_list(mine, list(range(size)) if rank == 0 else None, src=0)
+    assert mine == [rank]
+
+
+def coalesced():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for asynchronous in (False, True):
+        tensors = [torch.full((i + 1,), float(rank)) for i in range(5)]
+        with _coalescing_manager(async_ops=asynchronous) as manager:
+            for t in tensors:
+                dist.all_reduce(t)
+        manager.wait()
+        assert all((t == size * (size - 1) / 2).all() for t in tensors)
+        inputs = [torch.full((2,), float(rank + i)) for i in range(3)]
+        outputs = [torch.zeros(2 * size) for _ in range(3)]
+        with _coalescing_manager(async_ops=asynchronous) as manager:
+            for out, t in zip(outputs, inputs, strict=True):
+                dist.all_gather_into_tensor(out, t)
+        manager.wait()
+        for i, out in enumerate(outputs):
+            assert out.tolist() == [float(r + i) for r in range(size) for _ in range(2)]
+        parts = [torch.zeros(2) for _ in range(3)]
+        with _coalescing_manager(async_ops=asynchronous) as manager:
+            for part, out in zip(parts, outputs, strict=True):
+                dist.reduce_scatter_tensor(part, out)
+        manager.wait()
+        for i, part in enumerate(parts):
+            assert part.tolist() == [float((rank + i) * size)] * 2
+    lists = [[torch.zeros(3), torch.zeros(1)] for _ in range(size)]
+    dist.all_gather_coalesced(lists, [torch.full((3,), float(rank)), torch.full((1,), rank + 0.5)])
+    assert all(row[0][0] == r and row[1][0] == r + 0.5 for r, row in enumerate(lists))
+
+
+def uneven():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    to = [(rank + r) % 3 for r in range(size)]  # rows from this rank to r, and the same number back
+    source = torch.cat([torch.full((n, 2), float(rank * 10 + r)) for r, n in enumerate(to)])
+    target = torch.zeros(sum(to), 2)
+    dist.all_to_all_single(target, source, to, to)
+    expected = torch.cat([torch.full((n, 2), float(r * 10 + rank)) for r, n in enumerate(to)])
+    assert torch.equal(target, expected), (target, expected)
+    outputs = [torch.zeros(n) for n in to]
+    dist.all_to_all(outputs, [torch.full((n,), float(rank)) for n in to], async_op=True).wait()
+    assert all((o == r).all() for r, o in enumerate(outputs))
+    whole = [torch.zeros(r + 1) for r in range(size)]
+    dist.all_gather(whole, torch.full((rank + 1,), float(rank)))
+    assert all((o == r).all() for r, o in enumerate(whole))
+    part = torch.zeros(rank + 1)
+    dist.reduce_scatter(part, [torch.ones(r + 1) for r in range(size)])
+    assert (part == size).all()
+    both = torch.arange(float(size))  # input and output overlap
+    dist.all_to_all_single(both, both)
+    assert (both == rank).all()
+
+
+def premultiplied():
+    size = dist.get_world_size()
+    for factor in (0.5, torch.tensor(0.5)):
+        for asynchronous in (False, True):
+            t = torch.ones(3)
+            work = dist.all_reduce(t, op=dist._make_nccl_premul_sum(factor), async_op=asynchronous)
+            if asynchronous:
+                work.wait()
+            assert (t == size * 0.5).all()
+
+
+def messages():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        seen = set()
+        for _ in range(size - 1):
+            t = torch.zeros(2)
+            source = dist.recv(t)
+            assert t[0] == source
+            seen.add(source)
+        assert seen == set(range(1, size))
+    else:
+        dist.send(torch.full((2,), float(rank)), 0)
+    t = torch.zeros(3, dtype=torch.int64)
+    peer = rank ^ 1
+    operations = [dist.P2POp(dist.isend, torch.full((3,), rank), peer), dist.P2POp(dist.irecv, t, peer)]
+    works = dist.batch_isend_irecv(operations)
+    assert len(works) == 2
+    for work in works:
+        work.wait()
+    assert (t == peer).all()
+    wide = torch.zeros(4, 2)  # a receive into memory with gaps, and tags in the other order
+    if rank < 2:
+        works = [dist.isend(torch.full((4,), float(tag)), peer, tag=tag) for tag in (7, 8)]
+        for tag in (8, 7):
+            dist.recv(wide[:, 0], peer, tag=tag)
+            assert (wide[:, 0] == tag).all() and (wide[:, 1] == 0).all()
+        for work in works:
+            work.wait()
+
+
+def modes():
+    size = dist.get_world_size()
+    with torch.inference_mode():
+        for asynchronous in (False, True):
+            out = [torch.zeros(4, 2)[:, 0] for _ in range(size)]
+            work = dist.all_gather(out, torch.ones(4), async_op=asynchronous)
+            if asynchronous:
+                work.wait()
+            assert all(o.sum() == 4 for o in out)
+    parameter = torch.nn.Parameter(torch.ones(3, 2))
+    dist.all_reduce(parameter.t().detach())
+    with torch.no_grad():
+        dist.broadcast(parameter, 0)
+    assert parameter.is_leaf and parameter.requires_grad
+    conjugate = torch.tensor([1 + 2j]).conj()
+    dist.all_reduce(conjugate)
+    assert conjugate[0] == size * (1 - 2j)
+
+
+def sparse():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    t = torch.sparse_coo_tensor([[rank, size]], [1.0, 2.0], (size + 1,))
+    dist.all_reduce(t)
+    assert t.to_dense().tolist() == [1.0] * size + [2.0 * size]
+
+
+def profiled():
+    t = torch.ones(4)
+    with torch.autograd.profiler.profile() as profile:
+        dist.all_reduce(t)
+        dist.all_reduce(t, async_op=True).wait()
+        dist.barrier()
+    names = [event.name for event in profile.function_events]
+    assert names.count("tutti:all_reduce") == 2 and names.count("tutti:barrier") == 1, names
+
+
+def store():
+    """Everything but the group's world is in the store that torch hands over; more groups, meshes and splits."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.new_group(range(size), backend="cpu:tutti")
+    dist.barrier(group=group)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("a", "b"))
+    for name in ("a", "b"):
+        t = torch.ones(1)
+        dist.all_reduce(t, group=mesh.get_group(name))
+        assert t[0] == mesh.get_group(name).size()
+    half = [r for r in range(size) if r % 2 == rank % 2]
+    backend = group._get_backend(torch.device("cpu"))
+    assert backend.supports_splitting
+    part = group.split_group(half, timeout=timedelta(seconds=20), group_name=f"half-{rank % 2}")
+    t = torch.ones(1)
+    part.allreduce([t]).wait()
+    assert t[0] == len(half)
+    local = dist.new_group([rank], use_local_synchronization=True)
+    dist.all_reduce(t, group=local)
+
+
+def detail():
+    size = dist.get_world_size()
+    t = torch.ones(3)
+    dist.all_reduce(t)
+    out = torch.zeros(3 * size)
+    dist.all_gather_into_tensor(out, t)
+    dist.barrier()
+    assert (out == size).all()
+    try:
+        dist.all_reduce(torch.ones(3 + dist.get_rank()))
+    except RuntimeError as error:
+        return str(error)
+    return "no error"
+
+
+def data_parallel():
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 1))
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+    for step in range(5):
+        torch.manual_seed(step * 10 + rank)
+        loss = wrapped(torch.randn(8, 20)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def fully_sharded():
+    from torch.distributed.fsdp import fully_shard
+
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.ReLU(), torch.nn.Linear(30, 4))
+    mesh = dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),))
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(3):
+        torch.manual_seed(step * 10 + rank)
+        optimizer.zero_grad()
+        model(torch.randn(8, 20)).square().mean().backward()
+        optimizer.step()
+    return torch.cat([p.full_tensor().detach().flatten() for p in model.parameters()])
+
+
+class Calls(unittest.TestCase):
+    def each(self, function, **options):
+        for size in (2, 4):
+            with self.subTest(ranks=size):
+                ranks.run(size, function, **options)
+
+    def test_futures(self):
+        self.each(futures)
+
+    def test_objects(self):
+        self.each(objects)
+
+    def test_coalesced(self):
+        self.each(coalesced)
+
+    def test_uneven(self):
+        self.each(uneven)
+
+    def test_premultiplied(self):
+        self.each(premultiplied)
+
+    def test_messages(self):
+        self.each(messages)
+
+    def test_modes(self):
+        self.each(modes)
+
+    def test_sparse(self):
+        self.each(sparse)
+
+    def test_profiled(self):
+        self.each(profiled)
+
+    def test_groups(self):
+        self.each(store)
+
+    def test_devices_in_the_name(self):
+        self.each(futures, backend="cpu:tutti,cuda:nccl")
+
+    def test_debug_level_detail(self):
+        os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+        try:
+            dist.set_debug_level_from_env()
+            for text in ranks.run(2, detail):
+                self.assertIn("shape", text)
+        finally:
+            del os.environ["TORCH_DISTRIBUTED_DEBUG"]
+            dist.set_debug_level_from_env()
+
+    def test_models(self):
+        for function in (data_parallel, fully_sharded):
+            ours = ranks.run(2, function)
+            gloo = ranks.run(2, function, backend="gloo")
+            self.assertTrue(torch.equal(ours[0], ours[1]))
+            self.assertTrue(torch.allclose(ours[0], gloo[0], rtol=1e-4, atol=1e-6))
+
+
+if __name__ == "__main__":
+    unittest.main()
