@@ -35,24 +35,24 @@ def _rank(function, rank, size, file, backend, timeout, pipe, args):
     os._exit(0)
 
 
-def run(size, function, *args, backend="tutti", timeout=30, killed=()):
-    """Runs function(*args) on `size` ranks. Returns their values; raises AssertionError with the first error. A rank in
-    `killed` may die."""
+def run(size, function, *args, backend="tutti", timeout=30, limit=120, killed=()):
+    """Runs function(*args) on `size` ranks. Returns their values; raises AssertionError with the errors. A rank in `killed`
+    may die. The ranks get `limit` seconds."""
     context = mp.get_context("fork")
+    deadline = timedelta(seconds=timeout)
     processes = []
     with tempfile.TemporaryDirectory() as folder:
         for rank in range(size):
             reader, writer = context.Pipe(duplex=False)
-            limit = timedelta(seconds=timeout)
             process = context.Process(
-                target=_rank, args=(function, rank, size, f"{folder}/store", backend, limit, writer, args)
+                target=_rank, args=(function, rank, size, f"{folder}/store", backend, deadline, writer, args)
             )
             process.start()
             writer.close()
             processes.append((process, reader))
         values = []
         errors = []
-        end = time.monotonic() + 120
+        end = time.monotonic() + limit
         for rank, (process, reader) in enumerate(processes):
             kind, value = "error", "no result"
             with contextlib.suppress(EOFError):

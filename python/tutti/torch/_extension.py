@@ -6,6 +6,7 @@ versions of torch, Python and libtutti and the hash of all sources. One process 
 A finished file appears by an atomic rename. Cost: one run of the compiler, about a minute.
 """
 
+import atexit
 import contextlib
 import ctypes
 import fcntl
@@ -140,4 +141,5 @@ def load():
     spec = importlib.util.spec_from_file_location(_NAME, target)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    atexit.register(module.end_futures)
     return module

@@ -120,14 +120,14 @@ private:
     void check_list(size_t length, const char *what) const;
     WorkPtr receive(Tensors &tensors, int peer, int tag, c10d::OpType type, const char *title);
     WorkPtr send_number(int peer, int tag, int64_t number);
-    void report_to_root(milliseconds timeout, int64_t number);
-    void collect_reports(milliseconds timeout, int64_t number, bool wait_all_ranks);
+    void report_to_root(milliseconds timeout);
+    std::vector<int64_t> collect_reports(milliseconds timeout, bool wait_all_ranks);
 
     const c10::intrusive_ptr<Options> options_;
     StoreBridge store_; // until the group is destroyed
     tutti_group *group_ = nullptr;
     std::atomic<uint64_t> sequence_{0};
-    std::atomic<int64_t> monitored_barriers_{0};
+    std::atomic<int64_t> reports_{0}; // of this rank, in monitored barriers
 };
 
 } // namespace tutti_torch

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "futures.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -15,8 +16,11 @@ namespace {
 struct Pool {
     std::mutex mutex;
     std::condition_variable ready;
+    std::condition_variable done;
     std::deque<std::function<void()>> tasks;
     size_t idle = 0;
+    size_t busy = 0;
+    bool ended = false;
 };
 
 constexpr size_t max_idle = 2;
@@ -47,13 +51,19 @@ static void run_tasks()
         lock.unlock();
         task();
         lock.lock();
+        p.busy--;
+        p.done.notify_all();
     }
 }
 
 void run_on_future_thread(std::function<void()> task)
 {
     Pool &p = pool();
-    const std::unique_lock<std::mutex> lock(p.mutex);
+    const std::lock_guard<std::mutex> lock(p.mutex);
+    if (p.ended) {
+        return;
+    }
+    p.busy++;
     p.tasks.push_back(std::move(task));
     if (p.tasks.size() <= p.idle) {
         p.ready.notify_one();
@@ -63,6 +73,14 @@ void run_on_future_thread(std::function<void()> task)
             run_tasks();
         }).detach();
     }
+}
+
+void end_futures()
+{
+    Pool &p = pool();
+    std::unique_lock<std::mutex> lock(p.mutex);
+    p.ended = true;
+    p.done.wait_for(lock, std::chrono::seconds(1), [&p] { return p.busy == 0; });
 }
 
 } // namespace tutti_torch

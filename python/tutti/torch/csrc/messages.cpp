@@ -42,6 +42,9 @@ WorkPtr Backend::recvAnysource(Tensors &tensors, int tag)
 }
 
 // ---- the monitored barrier: every rank reports to rank 0, which answers when all have -------------------------------
+//
+// A report is a positive number of the reporting rank, and its answer is the same number. A rank that gives up withdraws
+// its report by the negative number. Messages of a pair do not overtake, so rank 0 sees whether a report still counts.
 
 namespace {
 
@@ -52,24 +55,38 @@ using Clock = std::chrono::steady_clock;
 
 } // namespace
 
-// Waits for the message of `peer` that has the barrier's number. Those of earlier barriers, which failed, are dropped.
-// False at the limit, which leaves the group usable.
-static bool await_number(tutti_group *group, int peer, int tag, int64_t number, Clock::time_point end)
+// The next number from `peer`; 0 at the limit, which leaves the group usable.
+static int64_t receive_number(tutti_group *group, int peer, int tag, Clock::time_point end)
 {
-    int64_t received = 0;
-    while (received < number) {
-        tutti_error error;
-        const int64_t left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
-        const tutti::call call = tutti::call().timeout_ms(std::max<int64_t>(left, 1)).error(&error);
-        const tutti_status status = tutti_probe_wait(group, peer, tag, call, nullptr);
-        if (status == TUTTI_TIMEOUT && error.scope == TUTTI_SCOPE_CALL) {
-            return false;
-        }
-        check(status, error);
-        Flat flat(&received, 1, {TUTTI_I64, 1});
-        check(tutti_recv(group, flat, peer, tag, tutti::call().error(&error), nullptr), error);
+    tutti_error error;
+    const int64_t left = std::chrono::ceil<milliseconds>(end - Clock::now()).count();
+    const tutti::call limited = tutti::call().timeout_ms(std::max<int64_t>(left, 1)).error(&error);
+    const tutti_status status = tutti_probe_wait(group, peer, tag, limited, nullptr);
+    if (status == TUTTI_TIMEOUT && error.scope == TUTTI_SCOPE_CALL) {
+        return 0;
     }
-    return true;
+    check(status, error);
+    int64_t number = 0;
+    Flat flat(&number, 1, {TUTTI_I64, 1});
+    check(tutti_recv(group, flat, peer, tag, tutti::call().error(&error), nullptr), error);
+    return number;
+}
+
+// The report of `peer`, if it is not withdrawn; 0 at the limit.
+static int64_t receive_report(tutti_group *group, int peer, Clock::time_point end)
+{
+    int64_t report = 0;
+    int32_t more = 1;
+    while (more || report <= 0) {
+        const int64_t number = receive_number(group, peer, report_tag, end);
+        if (number == 0) {
+            return 0;
+        }
+        report = number;
+        tutti_error error;
+        check(tutti_probe(group, peer, report_tag, &more, nullptr, &error), error);
+    }
+    return report;
 }
 
 WorkPtr Backend::send_number(int peer, int tag, int64_t number)
@@ -78,44 +95,49 @@ WorkPtr Backend::send_number(int peer, int tag, int64_t number)
     return send(tensors, peer, tag);
 }
 
-void Backend::report_to_root(milliseconds timeout, int64_t number)
+void Backend::report_to_root(milliseconds timeout)
 {
-    const WorkPtr report = send_number(0, report_tag, number);
+    const int64_t number = ++reports_;
+    const auto end = Clock::now() + timeout;
     std::string cause = "rank 0 did not answer in time";
     try {
-        if (await_number(group_, 0, answer_tag, number, Clock::now() + timeout)) {
-            return;
+        send_number(0, report_tag, number);
+        int64_t answer = 0;
+        while ((answer = receive_number(group_, 0, answer_tag, end)) != 0) {
+            if (answer == number) {
+                return;
+            }
         }
+        send_number(0, report_tag, -number);
     } catch (const c10::Error &error) {
         cause = error.what_without_backtrace();
     }
-    report->abort();
     C10_THROW_ERROR(DistBackendError,
                     c10::str("Rank ", rank_, " successfully reached monitoredBarrier, but received errors while waiting "
                              "for send/recv from rank 0. Please check rank 0 logs for faulty rank. (", cause, ")"));
 }
 
-void Backend::collect_reports(milliseconds timeout, int64_t number, bool wait_all_ranks)
+// The reports of all ranks, or an exception that names the ranks without one.
+std::vector<int64_t> Backend::collect_reports(milliseconds timeout, bool wait_all_ranks)
 {
     const auto end = Clock::now() + timeout;
+    std::vector<int64_t> reports;
     std::vector<int> missing;
     std::string cause;
-    for (int peer = 1; peer < size_; peer++) {
+    for (int peer = 1; peer < size_ && (wait_all_ranks || missing.empty()); peer++) {
         if (!wait_all_ranks && Clock::now() >= end) {
             C10_THROW_ERROR(DistBackendError, c10::str("Rank 0 timed out in monitoredBarrier after ", timeout.count(),
                                                        " ms. Successfully processed ", peer - 1, " ranks."));
         }
         try {
             // With wait_all_ranks a slow rank does not shorten the limit of the next one.
-            if (await_number(group_, peer, report_tag, number, wait_all_ranks ? Clock::now() + timeout : end)) {
-                continue;
-            }
+            reports.push_back(receive_report(group_, peer, wait_all_ranks ? Clock::now() + timeout : end));
         } catch (const c10::Error &error) {
+            reports.push_back(0);
             cause = c10::str(" (", error.what_without_backtrace(), ")");
         }
-        missing.push_back(peer);
-        if (!wait_all_ranks) {
-            break;
+        if (reports.back() == 0) {
+            missing.push_back(peer);
         }
     }
     if (!missing.empty()) {
@@ -123,20 +145,20 @@ void Backend::collect_reports(milliseconds timeout, int64_t number, bool wait_al
                         c10::str("[Rank 0]: Rank", missing.size() > 1 ? "s " : " ", c10::Join(", ", missing),
                                  " failed to pass monitoredBarrier in ", timeout.count(), " ms", cause));
     }
+    return reports;
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks)
 {
     const milliseconds timeout = timeout_of(options.timeout);
-    const int64_t number = ++monitored_barriers_;
     if (rank_ != 0) {
-        report_to_root(timeout, number);
+        report_to_root(timeout);
         return;
     }
-    collect_reports(timeout, number, wait_all_ranks);
+    const std::vector<int64_t> reports = collect_reports(timeout, wait_all_ranks);
     std::vector<WorkPtr> works;
     for (int peer = 1; peer < size_; peer++) {
-        works.push_back(send_number(peer, answer_tag, number));
+        works.push_back(send_number(peer, answer_tag, reports[peer - 1]));
     }
     for (const WorkPtr &work : works) {
         work->wait();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Python calls: the extension's one function makes a backend.
+// What Python calls: one function makes a backend, one is for the end of the process.
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "backend.hpp"
+#include "futures.hpp"
 
 namespace tutti_torch {
 
@@ -22,4 +23,5 @@ static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::S
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     module.def("create", &tutti_torch::create, py::call_guard<py::gil_scoped_release>());
+    module.def("end_futures", &tutti_torch::end_futures, py::call_guard<py::gil_scoped_release>());
 }

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors: wrong arguments, deadlines, dead ranks, aborts, groups that end early. And groups leave nothing behind."""
+
+import gc
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from datetime import timedelta
+
+import ranks
+import torch
+import torch.distributed as dist
+
+
+def raises(kind, words, call):
+    try:
+        call()
+    except kind as error:
+        assert re.search(words, str(error)), f"{words!r} is not in {error}"
+        return error
+    raise AssertionError(f"no {kind.__name__} with {words!r}")
+
+
+def backend(group=None):
+    return (group or dist.group.WORLD)._get_backend(torch.device("cpu"))
+
+
+def arguments():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    raises(TypeError, "band is not defined on Float", lambda: dist.all_reduce(torch.ones(2), op=dist.ReduceOp.BAND))
+    raises(TypeError, "sum is not defined on Float8_e5m2fnuz",
+           lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e5m2fnuz)))
+    world = dist.group.WORLD
+    raises(ValueError, "invalid root rank: 9", lambda: world.broadcast(torch.ones(2), 9))
+    raises(ValueError, "Incorrect output list size 1",
+           lambda: world.allgather([[torch.ones(2)]], [torch.ones(2)]))
+    raises(ValueError, "world size", lambda: dist.all_gather_into_tensor(torch.ones(3 * size), torch.ones(2)))
+    raises(ValueError, "invalid tensor type",
+           lambda: world._allgather_base(torch.ones(2 * size), torch.ones(2, dtype=torch.int32)))
+    raises(ValueError, "lies on meta", lambda: backend().allreduce([torch.ones(2, device="meta")]))
+    t = torch.ones(1)
+    dist.all_reduce(t)  # none of these has harmed the group
+    assert t[0] == size
+    # Ranks that call different things get an error instead of a wrong result, and the group stays usable.
+    for asynchronous in (False, True):
+        def call():
+            work = dist.all_reduce(torch.ones(2 + rank), async_op=asynchronous)
+            if asynchronous:
+                work.wait()
+        raises(dist.DistBackendError, "MISMATCH.*(elements|count|length|shape)", call)
+    dist.all_reduce(t)
+    assert t[0] == size * size
+
+
+def deadlines():
+    rank = dist.get_rank()
+    group = dist.new_group(timeout=timedelta(milliseconds=300))
+    if rank == 0:
+        begin = time.monotonic()
+        error = raises(dist.DistBackendError, "TIMEOUT.*rank 1", lambda: dist.barrier(group=group))
+        assert 0.25 < time.monotonic() - begin < 5, error
+    dist.barrier()
+    group = dist.new_group()
+    if rank == 0:
+        work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
+        raises(dist.DistBackendError, "timed out", lambda: work.wait(timedelta(milliseconds=100)))
+        assert not work.is_completed()
+        dist.barrier()
+        work.wait()  # the limit ended only the wait
+    else:
+        dist.barrier()
+        dist.all_reduce(torch.ones(1), group=group)
+    group = dist.new_group()
+    if rank == 0:  # the deadline of a call
+        options = dist.AllreduceOptions()
+        options.timeout = timedelta(milliseconds=200)
+        future = group.allreduce([torch.ones(1)], options).get_future()
+        raises(RuntimeError, "TIMEOUT.*all_reduce", future.wait)
+    dist.barrier()
+
+
+def death():
+    """Rank 1 dies. All others get an error that names it, soon. Returns how soon."""
+    rank = dist.get_rank()
+    dist.barrier()
+    if rank == 1:
+        time.sleep(0.3)
+        with open(f"/tmp/tutti-death-{os.getppid()}", "w", encoding="utf-8") as file:
+            file.write(str(time.monotonic()))
+        os.kill(os.getpid(), signal.SIGKILL)
+    error = raises(dist.DistBackendError, "PEER_DEAD|REVOKED", lambda: dist.all_reduce(torch.ones(4)))
+    end = time.monotonic()
+    assert "rank 1" in str(error), error
+    with open(f"/tmp/tutti-death-{os.getppid()}", encoding="utf-8") as file:
+        return end - float(file.read())
+
+
+def death_async():
+    dist.barrier()
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(torch.ones(4), async_op=True)
+    future = work.get_future()
+    raises(dist.DistBackendError, "rank 1", work.wait)
+    raises(RuntimeError, "rank 1", future.wait)
+    assert work.is_completed() and not work.is_success()
+    raises(dist.DistBackendError, "rank 1", lambda: dist.send(torch.ones(1), 1))
+
+
+def aborted():
+    group = dist.new_group()
+    if dist.get_rank() == 0:
+        timer = threading.Timer(0.3, backend(group).abort)
+        timer.start()
+        raises(dist.DistBackendError, "abort", lambda: dist.barrier(group=group))
+        timer.join()
+    dist.barrier()
+
+
+def monitored():
+    import tutti.torch
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for _ in range(3):
+        tutti.torch.monitored_barrier(timeout=5)
+    if rank == 0:
+        missing = "Ranks 1, 2, 3" if size == 4 else "Rank 1"
+        raises(dist.DistBackendError, f"{missing} failed to pass monitoredBarrier",
+               lambda: tutti.torch.monitored_barrier(timeout=0.2, wait_all_ranks=True))
+    dist.barrier()
+    tutti.torch.monitored_barrier(timeout=5)
+    if rank:  # too early: rank 0 sees that these ranks have given up
+        raises(dist.DistBackendError, f"Rank {rank} successfully reached monitoredBarrier",
+               lambda: tutti.torch.monitored_barrier(timeout=0.2))
+    else:
+        time.sleep(1)
+        raises(dist.DistBackendError, "Rank 1 failed to pass monitoredBarrier",
+               lambda: tutti.torch.monitored_barrier(timeout=0.2))
+    dist.barrier()
+    tutti.torch.monitored_barrier(timeout=5)
+
+
+def pending():
+    """The group ends while an operation of this rank waits for others."""
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    if dist.get_rank() == 0:
+        work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
+        dist.destroy_process_group(group)
+        raises(dist.DistBackendError, "", work.wait)
+    dist.barrier()
+
+
+def many_groups(count):
+    """Descriptors, threads and memory of the process after the first and the last hundred groups."""
+    def state():
+        gc.collect()
+        with open("/proc/self/status", encoding="utf-8") as file:
+            status = dict(line.split(":", 1) for line in file)
+        return len(os.listdir("/proc/self/fd")), int(status["Threads"]), int(status["VmRSS"].split()[0])
+
+    for i in range(count):
+        group = dist.new_group()
+        t = torch.ones(2)
+        dist.all_reduce(t, group=group, async_op=bool(i % 2))
+        dist.barrier(group=group)
+        dist.destroy_process_group(group)
+        if i == 99:
+            first = state()
+    return first, state()
+
+
+def use_after_destroy():
+    group = dist.group.WORLD
+    dist.destroy_process_group()
+    raises(dist.DistBackendError, "BAD_STATE", lambda: group.allreduce([torch.ones(1)]))
+
+
+PROGRAM = """
+import os, sys, ranks, torch, torch.distributed as dist
+dist.init_process_group("tutti", init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=2)
+t = torch.ones(1)
+dist.all_reduce(t)
+if sys.argv[3] == "pending" and dist.get_rank() == 0:
+    work = dist.all_reduce(t, async_op=True)
+    future = work.get_future().then(lambda f: print("callback"))
+print("end")
+"""
+
+
+class Failures(unittest.TestCase):
+    def test_arguments(self):
+        for size in (2, 4):
+            ranks.run(size, arguments)
+
+    def test_deadlines(self):
+        ranks.run(2, deadlines)
+
+    def test_death(self):
+        for size in (2, 4):
+            times = []
+            for _ in range(3):  # the machine may be busy
+                values = ranks.run(size, death, killed={1})
+                times.append(max(v for v in values if v is not None))
+                if times[-1] < 0.1:
+                    break
+            self.assertLess(min(times), 0.1)
+        os.unlink(f"/tmp/tutti-death-{os.getpid()}")
+
+    def test_death_async(self):
+        ranks.run(2, death_async, killed={1})
+
+    def test_abort(self):
+        ranks.run(2, aborted)
+
+    def test_monitored_barrier(self):
+        for size in (2, 4):
+            ranks.run(size, monitored)
+
+    def test_pending(self):
+        ranks.run(2, pending)
+
+    def test_use_after_destroy(self):
+        ranks.run(2, use_after_destroy)
+
+    def test_thousand_groups(self):
+        count = int(os.environ.get("TUTTI_TEST_GROUPS", "1000"))
+        for first, last in ranks.run(2, many_groups, count, limit=600):
+            self.assertEqual(first[:2], last[:2])
+            self.assertLess(last[2] - first[2], 20000, "KiB of memory")
+
+    def test_exit_without_destroy(self):
+        for how in ("idle", "pending"):
+            name = f"/tmp/tutti-exit-{os.getpid()}-{how}"
+            processes = [
+                subprocess.Popen([sys.executable, "-c", PROGRAM, name, str(r), how], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, cwd=os.path.dirname(os.path.abspath(__file__)))
+                for r in range(2)
+            ]
+            for process in processes:
+                out, err = process.communicate(timeout=60)
+                self.assertEqual((process.returncode, "end" in out), (0, True), err)
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+if __name__ == "__main__":
+    unittest.main()
