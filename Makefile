@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples bench
 
-.PHONY: all demo check check-all check-gpu check-python chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
+.PHONY: all demo check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -32,6 +32,11 @@ check-gpu:
 check-python:
 	@scripts/setup build
 	@scripts/check python
+
+# Installs torch below build/.
+check-torch:
+	@scripts/setup build
+	@scripts/check torch
 
 chaos:
 	@scripts/setup check
@@ -84,6 +89,7 @@ help:
 	@echo "make check-all   the same with all combinations of backends, ranks and settings: for every night"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
 	@echo "make check-python build the wheel of python/, install it elsewhere, run its tests (needs PyPI)"
+	@echo "make check-torch test the backend of PyTorch with a torch installed below build/ (scripts/check_torch --all: hours)"
 	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
 	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"

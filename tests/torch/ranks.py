@@ -19,10 +19,10 @@ import _tutti_torch_backend
 _tutti_torch_backend.register()  # what the entry point of the installed package does
 
 
-def _rank(function, rank, size, file, backend, timeout, pipe, args):
+def _rank(function, rank, size, place, backend, timeout, pipe, args):
     torch.set_num_threads(1)
     try:
-        store = dist.FileStore(file, size)
+        store = dist.FileStore(place, size) if isinstance(place, str) else dist.TCPStore("127.0.0.1", place)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         value = function(*args)
         if dist.is_initialized():
@@ -35,17 +35,19 @@ def _rank(function, rank, size, file, backend, timeout, pipe, args):
     os._exit(0)
 
 
-def run(size, function, *args, backend="tutti", timeout=30, limit=120, killed=()):
+def run(size, function, *args, backend="tutti", timeout=30, limit=120, killed=(), tcp=False):
     """Runs function(*args) on `size` ranks. Returns their values; raises AssertionError with the errors. A rank in `killed`
     may die. The ranks get `limit` seconds."""
     context = mp.get_context("fork")
     deadline = timedelta(seconds=timeout)
     processes = []
     with tempfile.TemporaryDirectory() as folder:
+        server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if tcp else None
+        place = server.port if server else f"{folder}/store"
         for rank in range(size):
             reader, writer = context.Pipe(duplex=False)
             process = context.Process(
-                target=_rank, args=(function, rank, size, f"{folder}/store", backend, deadline, writer, args)
+                target=_rank, args=(function, rank, size, place, backend, deadline, writer, args)
             )
             process.start()
             writer.close()

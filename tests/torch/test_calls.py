@@ -198,6 +198,35 @@ def store():
     dist.all_reduce(t, group=local)
 
 
+def memory():
+    import tutti.torch
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    assert "shm" in tutti.torch.describe()
+    t = tutti.torch.empty(300000)
+    t.fill_(rank)
+    dist.all_reduce(t)
+    assert (t == size * (size - 1) / 2).all()
+    part = tutti.torch.empty(1000, 300, dtype=torch.int32)
+    part.fill_(rank)
+    out = torch.empty(1000 * size, 300, dtype=torch.int32)
+    dist.all_gather_into_tensor(out, part)
+    assert out.view(size, -1).float().mean(1).tolist() == [float(r) for r in range(size)]
+    del part
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.BatchNorm1d(300))
+    before = [p.detach().clone() for p in model.parameters()]
+    tutti.torch.register(model)
+    for old, parameter in zip(before, model.parameters(), strict=True):
+        assert torch.equal(old, parameter) and parameter.is_leaf and parameter.grad is not None
+    wrapped = torch.nn.parallel.DistributedDataParallel(model)
+    wrapped(torch.full((8, 300), float(rank))).sum().backward()
+    weight = model[0].weight
+    dist.destroy_process_group()
+    assert (t == size * (size - 1) / 2).all()  # the memory outlives the group
+    assert torch.isfinite(weight).all()
+
+
 def detail():
     size = dist.get_world_size()
     t = torch.ones(3)
@@ -280,6 +309,10 @@ class Calls(unittest.TestCase):
 
     def test_groups(self):
         self.each(store)
+        self.each(store, tcp=True)
+
+    def test_memory(self):
+        self.each(memory)
 
     def test_devices_in_the_name(self):
         self.each(futures, backend="cpu:tutti,cuda:gloo")

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The backend "tutti" of torch.distributed. docs/pytorch.md describes it.
+"""The backend "tutti" of torch.distributed, and what torch.distributed has no function for.
 
     import torch.distributed as dist
     dist.init_process_group("tutti")
+
+The name needs no import of this module: see _tutti_torch_backend.py. docs/pytorch.md is the introduction.
 """
 
+from collections import defaultdict
 from datetime import timedelta
 
 import torch
 from torch import distributed
 
 from . import _extension
+
+__all__ = ["describe", "empty", "monitored_barrier", "register"]
 
 
 def _create_backend(options, backend_options):
@@ -26,13 +31,55 @@ def _create_backend(options, backend_options):
     )
 
 
+def _backend(group):
+    """The backend of a process group, without the wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    backend = (group or distributed.group.WORLD)._get_backend(torch.device("cpu"))
+    return getattr(backend, "wrapped_pg", backend)
+
+
+def describe(group=None) -> str:
+    """What Tutti knows about the group: engine, ranks, deadline, the algorithm of each operation."""
+    return _extension.load().describe(_backend(group))
+
+
+def empty(*shape: int, dtype: torch.dtype = None, group=None) -> torch.Tensor:
+    """A tensor in memory that the ranks of the group share, so that large collectives save copies (docs/heap.md).
+
+    Collective: all ranks call, in the same order as their other operations; shapes may differ. At most 63 for each
+    group. The memory stays as long as the tensor, and at least until the group is destroyed.
+    """
+    return _extension.load().empty(_backend(group), list(shape), dtype or torch.get_default_dtype())
+
+
+def register(module: torch.nn.Module, group=None) -> None:
+    """Moves the parameters, gradients and buffers of a module on the CPU into memory as that of empty(). Collective.
+
+    Call it before DistributedDataParallel or an optimizer takes the module. Gradients get memory at once, and keep it
+    with zero_grad(set_to_none=False).
+    """
+    by_dtype = defaultdict(list)
+    for parameter in module.parameters():
+        if parameter.requires_grad and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        by_dtype[parameter.dtype].append(parameter)
+        if parameter.grad is not None:
+            by_dtype[parameter.grad.dtype].append(parameter.grad)
+    for buffer in module.buffers():
+        by_dtype[buffer.dtype].append(buffer)
+    for dtype, tensors in sorted(by_dtype.items(), key=lambda item: str(item[0])):
+        lengths = [tensor.numel() for tensor in tensors]
+        shared = empty(sum(lengths), dtype=dtype, group=group)
+        for tensor, part in zip(tensors, shared.split(lengths)):
+            tensor.data = part.view(tensor.shape).copy_(tensor.data)
+
+
 def monitored_barrier(group=None, timeout=None, wait_all_ranks=False) -> None:
     """torch.distributed.monitored_barrier, which torch offers for gloo only. timeout: a timedelta, or seconds."""
     if distributed.distributed_c10d._rank_not_in_group(group):
         return
     group = group or distributed.group.WORLD
     if timeout is None:
-        timeout = group._get_backend(torch.device("cpu")).options._timeout
+        timeout = _backend(group).options._timeout
     if not isinstance(timeout, timedelta):
         timeout = timedelta(seconds=timeout)
     group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)

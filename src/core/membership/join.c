@@ -137,6 +137,16 @@ static void add_name_suffix(struct tti_group_plan *plan, const char *url, const 
     }
 }
 
+static void name_world(struct tti_group_plan *plan, unsigned count, const char *name)
+{
+    if (name[0] != '\0') {
+        const unsigned code = (unsigned)tti_hash_fold(tti_hash_text(TTI_HASH_EMPTY, name));
+        snprintf(plan->name, sizeof(plan->name), "w%u.%08x", count, code);
+    } else {
+        snprintf(plan->name, sizeof(plan->name), "w%u", count);
+    }
+}
+
 tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error)
 {
     struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
@@ -152,9 +162,12 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     plan.local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan.native_communicator = config ? config->native_communicator : NULL;
     plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
-    char url[320];
+    const char *name = tti_setting(&plan.settings, TTI_SET_NAME);
+    char url[320 + TTI_SETTING_MAX];
     if (config && config->store_callbacks) {
-        snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
+        /* The address alone could be that of an earlier object, on some ranks only, and then the counts differ. */
+        const void *user = name[0] != '\0' ? NULL : config->store_callbacks->user;
+        snprintf(url, sizeof(url), "callbacks:%p%s", user, name);
         status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
     } else {
         snprintf(url, sizeof(url), "%s", world.store_url);
@@ -165,7 +178,7 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     }
     unsigned count = 0; /* as it is where there is no memory to count the first time */
     status = is_single_use(url) ? TUTTI_OK : count_join(url, world.rank, &count, error);
-    snprintf(plan.name, sizeof(plan.name), "w%u", count);
+    name_world(&plan, count, name);
     add_name_suffix(&plan, url, tti_setting(&plan.settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);

@@ -2,6 +2,8 @@
 #include "backend.hpp"
 
 #include <algorithm>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace tutti_torch {
 
@@ -17,11 +19,15 @@ Range::Range(const char *title, const std::vector<at::Tensor> &inputs) : functio
 Backend::Backend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, c10::intrusive_ptr<Options> options)
     : c10d::Backend(rank, size), options_(std::move(options)), store_(store)
 {
+    // Names the group in flight records, and separates it from an earlier group at the same keys of the store.
+    const std::string name = "name=" + options_->group_name;
+    const char *const settings[] = {name.c_str(), nullptr};
     tutti_error error;
     const tutti_status status = tutti_init(tutti::config()
                                                .rank(rank)
                                                .world_size(size)
                                                .timeout_ms(deadline(options_->timeout))
+                                               .settings(settings)
                                                .store_callbacks(store_.callbacks()),
                                            &group_, &error);
     if (status != TUTTI_OK) {
@@ -67,6 +73,32 @@ void Backend::shutdown()
         tutti_error error;
         check(tutti_group_destroy(group_, &error), error);
     }
+    shared_.clear(); // the group's end has made it private memory
+}
+
+// Memory that the group registers belongs to the tensor and to the group: it must not be unmapped while it is
+// registered, and may be used when it is not.
+at::Tensor Backend::empty(const std::vector<int64_t> &shape, c10::ScalarType type)
+{
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t bytes = static_cast<size_t>(c10::multiply_integers(shape)) * c10::elementSize(type);
+    const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
+    void *memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TORCH_CHECK(memory != MAP_FAILED, "tutti: out of memory: ", length, " bytes for tutti.torch.empty");
+    const std::shared_ptr<void> owner(memory, [length](void *mapped) { munmap(mapped, length); });
+    tutti_error error;
+    check(tutti_register(group_, memory, length, &error), error);
+    shared_.push_back(owner);
+    return at::from_blob(
+        memory, shape, [owner](void *) {}, at::TensorOptions(type));
+}
+
+std::string Backend::describe() const
+{
+    std::vector<char> text(4096);
+    tutti_error error;
+    check(tutti_group_describe(group_, text.data(), text.size(), nullptr, &error), error);
+    return text.data();
 }
 
 c10d::ErrorType Backend::getError()

@@ -74,7 +74,10 @@ public:
     WorkPtr recvAnysource(Tensors &tensors, int tag) override;
     void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) override;
 
-    tutti_group *group() const { return group_; }
+    // A tensor in memory that the ranks share (tutti_register). Collective.
+    at::Tensor empty(const std::vector<int64_t> &shape, c10::ScalarType type);
+    // What tutti_group_describe says.
+    std::string describe() const;
 
 private:
     // Runs or starts `count` operations of Tutti as one call: start(i, options, work), without `work` if it runs.
@@ -95,29 +98,36 @@ private:
         }
         auto work = c10::make_intrusive<Work>(rank_, std::move(call), sequence);
         for (size_t i = 0; i < count; i++) {
-            work->start(scale, [&](const tutti_call *options, tutti_work **handle) {
-                return start(i, options, handle);
-            });
+            work->start(scale,
+                        [&](const tutti_call *options, tutti_work **handle) { return start(i, options, handle); });
         }
         work->started();
         return work;
     }
     template <class Start> WorkPtr run_one(Call call, const Start &start)
     {
-        return run(std::move(call), 1, 0, [&](size_t, const tutti_call *options, tutti_work **work) {
-            return start(options, work);
-        });
+        return run(std::move(call), 1, 0,
+                   [&](size_t, const tutti_call *options, tutti_work **work) { return start(options, work); });
     }
 
     milliseconds timeout_of(milliseconds timeout) const
     {
         return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
     }
+    template <class CallOptions>
+    Call begin(c10d::OpType type, const char *title, const CallOptions &options, Tensors inputs, Lists outputs) const
+    {
+        return {type, title, timeout_of(options.timeout), options.asyncOp, std::move(inputs), std::move(outputs),
+                {},   {}};
+    }
     // A reduction of several tensors, each in place.
     WorkPtr reduce_all(Tensors &tensors, c10d::OpType type, const c10d::AllreduceOptions &options);
+    void add_pairs(Call &call, const Tensors &inputs, const Tensors &outputs) const;
+    WorkPtr gather_pairs(Call call);
     at::Tensor sum_sparse(const at::Tensor &tensor, milliseconds timeout);
     void check_root(int64_t root) const;
     void check_list(size_t length, const char *what) const;
+    void check_length(const Block &whole, const Block &part, const char *function) const;
     WorkPtr receive(Tensors &tensors, int peer, int tag, c10d::OpType type, const char *title);
     WorkPtr send_number(int peer, int tag, int64_t number);
     void report_to_root(milliseconds timeout);
@@ -126,6 +136,7 @@ private:
     const c10::intrusive_ptr<Options> options_;
     StoreBridge store_; // until the group is destroyed
     tutti_group *group_ = nullptr;
+    std::vector<std::shared_ptr<void>> shared_; // registered memory
     std::atomic<uint64_t> sequence_{0};
     std::atomic<int64_t> reports_{0}; // of this rank, in monitored barriers
 };

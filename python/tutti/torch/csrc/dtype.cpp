@@ -86,7 +86,8 @@ static tutti_reduce_op reduce_op(c10d::ReduceOp::RedOpType op)
 static double premul_factor(const c10d::ReduceOp &op)
 {
     const auto *supplement = dynamic_cast<const c10d::PreMulSumSupplement *>(op.supplement_.get());
-    TORCH_CHECK_VALUE(supplement, "tutti: PREMUL_SUM without its factor; make it by dist._make_nccl_premul_sum(factor)");
+    TORCH_CHECK_VALUE(supplement,
+                      "tutti: PREMUL_SUM without its factor; make it by dist._make_nccl_premul_sum(factor)");
     return supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>() : supplement->double_factor;
 }
 

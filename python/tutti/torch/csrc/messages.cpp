@@ -113,8 +113,10 @@ void Backend::report_to_root(milliseconds timeout)
         cause = error.what_without_backtrace();
     }
     C10_THROW_ERROR(DistBackendError,
-                    c10::str("Rank ", rank_, " successfully reached monitoredBarrier, but received errors while waiting "
-                             "for send/recv from rank 0. Please check rank 0 logs for faulty rank. (", cause, ")"));
+                    c10::str("Rank ", rank_,
+                             " successfully reached monitoredBarrier, but received errors while waiting "
+                             "for send/recv from rank 0. Please check rank 0 logs for faulty rank. (",
+                             cause, ")"));
 }
 
 // The reports of all ranks, or an exception that names the ranks without one.

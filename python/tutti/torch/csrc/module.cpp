@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What Python calls: one function makes a backend, one is for the end of the process.
+// The functions that Python calls.
 #include <pybind11/chrono.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -18,10 +18,31 @@ static c10::intrusive_ptr<c10d::Backend> create(const c10::intrusive_ptr<c10d::S
     return c10::make_intrusive<Backend>(store, rank, size, std::move(options));
 }
 
+// The backend that Python holds as a c10d::Backend.
+static Backend &own(const c10::intrusive_ptr<c10d::Backend> &backend)
+{
+    auto *self = dynamic_cast<Backend *>(backend.get());
+    TORCH_CHECK_VALUE(self, "tutti: the backend of this group is ", backend->getBackendName(), ", not tutti");
+    return *self;
+}
+
+static at::Tensor empty(const c10::intrusive_ptr<c10d::Backend> &backend, const std::vector<int64_t> &shape,
+                        c10::ScalarType type)
+{
+    return own(backend).empty(shape, type);
+}
+
+static std::string describe(const c10::intrusive_ptr<c10d::Backend> &backend)
+{
+    return own(backend).describe();
+}
+
 } // namespace tutti_torch
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     module.def("create", &tutti_torch::create, py::call_guard<py::gil_scoped_release>());
+    module.def("empty", &tutti_torch::empty, py::call_guard<py::gil_scoped_release>());
+    module.def("describe", &tutti_torch::describe);
     module.def("end_futures", &tutti_torch::end_futures, py::call_guard<py::gil_scoped_release>());
 }

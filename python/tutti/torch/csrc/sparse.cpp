@@ -52,9 +52,8 @@ WorkPtr Backend::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions
     if (!options.asyncOp) {
         return nullptr;
     }
-    auto work = c10::make_intrusive<Work>(rank_, Call{c10d::OpType::_ALLREDUCE_SPARSE, nullptr, options.timeout, true,
-                                                      {}, {tensors}, {}, {}},
-                                          sequence_);
+    auto work = c10::make_intrusive<Work>(
+        rank_, Call{c10d::OpType::_ALLREDUCE_SPARSE, nullptr, options.timeout, true, {}, {tensors}, {}, {}}, sequence_);
     work->started();
     return work;
 }

@@ -82,9 +82,8 @@ void Work::complete()
     std::unique_lock<std::mutex> lock(mutex_);
     if (future_) {
         lock.unlock();
-        run_on_future_thread([self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this)] {
-            self->settle(*self->future_);
-        });
+        run_on_future_thread(
+            [self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this)] { self->settle(*self->future_); });
     }
 }
 

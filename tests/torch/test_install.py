@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The entry point, and the extension's build at its first use."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import _tutti_torch_backend
+import ranks
+import torch
+import torch.distributed as dist
+
+COMPILER = """#!/bin/sh
+echo run >> "$COMPILER_LOG"
+sleep 1
+for last; do :; done
+while [ "$1" != -o ]; do shift; done
+cp "$EXTENSION" "$2"
+"""
+
+
+def start(program, **environment):
+    return subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **environment}, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parent)
+
+
+def output(process):
+    out, err = process.communicate(timeout=100)
+    return process.returncode, out, err
+
+
+class Install(unittest.TestCase):
+    def test_the_entry_point_is_light(self):
+        """It imports and builds nothing: the package is not imported before the first use."""
+        program = "import torch, sys, _tutti_torch_backend as b; b.register(); b.register(); print('tutti' in sys.modules)"
+        code, out, err = output(start(program, TUTTI_TORCH_CACHE="/nowhere", CXX="/nowhere"))
+        self.assertEqual((code, out.strip()), (0, "False"), err)
+
+    def test_the_entry_point_never_raises(self):
+        original = dist.Backend.register_backend
+        names = dist.Backend.TUTTI
+        try:
+            del dist.Backend.TUTTI
+            dist.Backend.register_backend = None
+            with self.assertWarns(UserWarning):
+                _tutti_torch_backend.register()
+        finally:
+            dist.Backend.register_backend = original
+            dist.Backend.TUTTI = names
+
+    def test_without_a_compiler(self):
+        program = "from tutti.torch import _extension; _extension.load()"
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, err = output(start(program, TUTTI_TORCH_CACHE=folder, CXX="/nowhere/c++"))
+            self.assertNotEqual(code, 0)
+            self.assertIn("there is no C++ compiler", err)
+            code, _, err = output(start(program, TUTTI_TORCH_CACHE=folder, CXX="false"))
+            self.assertIn("cannot be built for torch", err)
+
+    def test_a_folder_that_others_write_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            code, _, err = output(start("from tutti.torch import _extension; _extension.load()",
+                                        TUTTI_TORCH_CACHE=folder))
+            self.assertNotEqual(code, 0)
+            self.assertIn("other users can write", err)
+
+    def test_one_rank_builds(self):
+        from tutti.torch import _extension
+
+        built = _extension.load().__file__
+        program = "from tutti.torch import _extension; print(_extension.load().__file__)"
+        with tempfile.TemporaryDirectory() as folder:
+            compiler = Path(folder) / "compiler"
+            compiler.write_text(COMPILER, encoding="utf-8")
+            compiler.chmod(0o755)
+            log = f"{folder}/log"
+            processes = [start(program, TUTTI_TORCH_CACHE=f"{folder}/cache", CXX=str(compiler), EXTENSION=built,
+                               COMPILER_LOG=log) for _ in range(3)]
+            results = [output(process) for process in processes]
+            self.assertEqual([code for code, _, _ in results], [0, 0, 0], results)
+            self.assertEqual(Path(log).read_text(encoding="utf-8").split(), ["run"])
+            self.assertEqual(len({out for _, out, _ in results}), 1)
+            self.assertIn(torch.__version__, results[0][1])
+
+
+if __name__ == "__main__":
+    ranks  # the import registers the name
+    unittest.main()
