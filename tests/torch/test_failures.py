@@ -230,7 +230,7 @@ class Failures(unittest.TestCase):
     def test_thousand_groups(self):
         count = int(os.environ.get("TUTTI_TEST_GROUPS", "1000"))
         for first, last in ranks.run(2, many_groups, count, limit=600, tcp=True):
-            self.assertEqual(first[:2], last[:2])
+            self.assertLessEqual(last[:2], first[:2], "descriptors and threads")
             self.assertLess(last[2] - first[2], 20000, "KiB of memory")
 
     def test_exit_without_destroy(self):
