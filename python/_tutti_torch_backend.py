@@ -5,8 +5,10 @@ It only stores a name and a function in torch's table. It builds and loads nothi
 would break `import torch` for every program of the machine.
 """
 
+from typing import Any
 
-def _create(options, backend_options):
+
+def _create(options: Any, backend_options: Any) -> Any:
     """Makes the backend of one process group. Called by torch, at the first use of the name."""
     from tutti.torch import _create_backend
 

@@ -36,8 +36,10 @@ def _rank(function, rank, size, place, backend, timeout, pipe, args):
 
 
 def run(size, function, *args, backend="tutti", timeout=30, limit=120, killed=(), tcp=False):
-    """Runs function(*args) on `size` ranks. Returns their values; raises AssertionError with the errors. A rank in `killed`
-    may die. The ranks get `limit` seconds."""
+    """Runs function(*args) on `size` ranks, and returns their values. Raises AssertionError with the errors.
+
+    A rank in `killed` may die. The ranks get `limit` seconds. They meet in a FileStore, or with `tcp` in a TCPStore.
+    """
     context = mp.get_context("fork")
     deadline = timedelta(seconds=timeout)
     processes = []
@@ -46,9 +48,7 @@ def run(size, function, *args, backend="tutti", timeout=30, limit=120, killed=()
         place = server.port if server else f"{folder}/store"
         for rank in range(size):
             reader, writer = context.Pipe(duplex=False)
-            process = context.Process(
-                target=_rank, args=(function, rank, size, place, backend, deadline, writer, args)
-            )
+            process = context.Process(target=_rank, args=(function, rank, size, place, backend, deadline, writer, args))
             process.start()
             writer.close()
             processes.append((process, reader))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What frameworks call besides plain collectives: futures, objects, coalescing, messages, uneven splits, modes, wrappers."""
+"""What frameworks call besides plain collectives: futures, objects, coalescing, messages, modes, wrappers."""
 
 import os
 import unittest

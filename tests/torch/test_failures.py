@@ -33,25 +33,32 @@ def backend(group=None):
 def arguments():
     rank, size = dist.get_rank(), dist.get_world_size()
     raises(TypeError, "band is not defined on Float", lambda: dist.all_reduce(torch.ones(2), op=dist.ReduceOp.BAND))
-    raises(TypeError, "sum is not defined on Float8_e5m2fnuz",
-           lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e5m2fnuz)))
+    raises(
+        TypeError,
+        "sum is not defined on Float8_e5m2fnuz",
+        lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e5m2fnuz)),
+    )
     world = dist.group.WORLD
     raises(ValueError, "invalid root rank: 9", lambda: world.broadcast(torch.ones(2), 9))
-    raises(ValueError, "Incorrect output list size 1",
-           lambda: world.allgather([[torch.ones(2)]], [torch.ones(2)]))
+    raises(ValueError, "Incorrect output list size 1", lambda: world.allgather([[torch.ones(2)]], [torch.ones(2)]))
     raises(ValueError, "world size", lambda: dist.all_gather_into_tensor(torch.ones(3 * size), torch.ones(2)))
-    raises(ValueError, "invalid tensor type",
-           lambda: world._allgather_base(torch.ones(2 * size), torch.ones(2, dtype=torch.int32)))
+    raises(
+        ValueError,
+        "invalid tensor type",
+        lambda: world._allgather_base(torch.ones(2 * size), torch.ones(2, dtype=torch.int32)),
+    )
     raises(ValueError, "lies on meta", lambda: backend().allreduce([torch.ones(2, device="meta")]))
     t = torch.ones(1)
     dist.all_reduce(t)  # none of these has harmed the group
     assert t[0] == size
     # Ranks that call different things get an error instead of a wrong result, and the group stays usable.
     for asynchronous in (False, True):
+
         def call():
             work = dist.all_reduce(torch.ones(2 + rank), async_op=asynchronous)
             if asynchronous:
                 work.wait()
+
         raises(dist.DistBackendError, "MISMATCH.*(elements|count|length|shape)", call)
     dist.all_reduce(t)
     assert t[0] == size * size
@@ -130,17 +137,26 @@ def monitored():
         tutti.torch.monitored_barrier(timeout=5)
     if rank == 0:
         missing = "Ranks 1, 2, 3" if size == 4 else "Rank 1"
-        raises(dist.DistBackendError, f"{missing} failed to pass monitoredBarrier",
-               lambda: tutti.torch.monitored_barrier(timeout=0.2, wait_all_ranks=True))
+        raises(
+            dist.DistBackendError,
+            f"{missing} failed to pass monitoredBarrier",
+            lambda: tutti.torch.monitored_barrier(timeout=0.2, wait_all_ranks=True),
+        )
     dist.barrier()
     tutti.torch.monitored_barrier(timeout=5)
     if rank:  # too early: rank 0 sees that these ranks have given up
-        raises(dist.DistBackendError, f"Rank {rank} successfully reached monitoredBarrier",
-               lambda: tutti.torch.monitored_barrier(timeout=0.2))
+        raises(
+            dist.DistBackendError,
+            f"Rank {rank} successfully reached monitoredBarrier",
+            lambda: tutti.torch.monitored_barrier(timeout=0.2),
+        )
     else:
         time.sleep(1)
-        raises(dist.DistBackendError, "Rank 1 failed to pass monitoredBarrier",
-               lambda: tutti.torch.monitored_barrier(timeout=0.2))
+        raises(
+            dist.DistBackendError,
+            "Rank 1 failed to pass monitoredBarrier",
+            lambda: tutti.torch.monitored_barrier(timeout=0.2),
+        )
     dist.barrier()
     tutti.torch.monitored_barrier(timeout=5)
 
@@ -157,6 +173,7 @@ def pending():
 
 def many_groups(count):
     """Descriptors, threads and memory of the process after the first and the last hundred groups."""
+
     def state():
         gc.collect()
         with open("/proc/self/status", encoding="utf-8") as file:
@@ -237,8 +254,13 @@ class Failures(unittest.TestCase):
         for how in ("idle", "pending"):
             name = f"/tmp/tutti-exit-{os.getpid()}-{how}"
             processes = [
-                subprocess.Popen([sys.executable, "-c", PROGRAM, name, str(r), how], stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True, cwd=os.path.dirname(os.path.abspath(__file__)))
+                subprocess.Popen(
+                    [sys.executable, "-c", PROGRAM, name, str(r), how],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    cwd=os.path.dirname(os.path.abspath(__file__)),
+                )
                 for r in range(2)
             ]
             for process in processes:

@@ -23,8 +23,14 @@ cp "$EXTENSION" "$2"
 
 
 def start(program, **environment):
-    return subprocess.Popen([sys.executable, "-c", program], env={**os.environ, **environment}, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=Path(__file__).parent)
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parent,
+    )
 
 
 def output(process):
@@ -35,7 +41,9 @@ def output(process):
 class Install(unittest.TestCase):
     def test_the_entry_point_is_light(self):
         """It imports and builds nothing: the package is not imported before the first use."""
-        program = "import torch, sys, _tutti_torch_backend as b; b.register(); b.register(); print('tutti' in sys.modules)"
+        program = (
+            "import torch, sys, _tutti_torch_backend as b; b.register(); b.register(); print('tutti' in sys.modules)"
+        )
         code, out, err = output(start(program, TUTTI_TORCH_CACHE="/nowhere", CXX="/nowhere"))
         self.assertEqual((code, out.strip()), (0, "False"), err)
 
@@ -63,8 +71,9 @@ class Install(unittest.TestCase):
     def test_a_folder_that_others_write_is_refused(self):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o777)
-            code, _, err = output(start("from tutti.torch import _extension; _extension.load()",
-                                        TUTTI_TORCH_CACHE=folder))
+            code, _, err = output(
+                start("from tutti.torch import _extension; _extension.load()", TUTTI_TORCH_CACHE=folder)
+            )
             self.assertNotEqual(code, 0)
             self.assertIn("other users can write", err)
 
@@ -78,8 +87,12 @@ class Install(unittest.TestCase):
             compiler.write_text(COMPILER, encoding="utf-8")
             compiler.chmod(0o755)
             log = f"{folder}/log"
-            processes = [start(program, TUTTI_TORCH_CACHE=f"{folder}/cache", CXX=str(compiler), EXTENSION=built,
-                               COMPILER_LOG=log) for _ in range(3)]
+            processes = [
+                start(
+                    program, TUTTI_TORCH_CACHE=f"{folder}/cache", CXX=str(compiler), EXTENSION=built, COMPILER_LOG=log
+                )
+                for _ in range(3)
+            ]
             results = [output(process) for process in processes]
             self.assertEqual([code for code, _, _ in results], [0, 0, 0], results)
             self.assertEqual(Path(log).read_text(encoding="utf-8").split(), ["run"])

@@ -23,7 +23,7 @@ MODULE = "torch.testing._internal.distributed.distributed_test"
 
 # Tests that pass with gloo and not with tutti, each with its reason.
 EXCEPTIONS = {
-    "test_ddp_logging_data_cpu": "torch calls every backend from outside torch \"custom\" in this record",
+    "test_ddp_logging_data_cpu": 'torch calls every backend from outside torch "custom" in this record',
 }
 
 
@@ -57,9 +57,11 @@ def load_tests(backend: str):
     module.__file__ = path
     sys.modules[MODULE] = module
     if backend == "tutti":
+        import _tutti_torch_backend
         import tutti.torch
         from tutti.torch import _extension
 
+        _tutti_torch_backend.register()
         _extension.load()  # the ranks inherit it
         dist.monitored_barrier = tutti.torch.monitored_barrier
         for names in common_distributed.DistTestCases.backend_feature.values():

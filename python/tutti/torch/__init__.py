@@ -9,6 +9,7 @@ The name needs no import of this module: see _tutti_torch_backend.py. docs/pytor
 
 from collections import defaultdict
 from datetime import timedelta
+from typing import Any, Dict, List, Optional, Union
 
 import torch
 from torch import distributed
@@ -18,7 +19,7 @@ from . import _extension
 __all__ = ["describe", "empty", "monitored_barrier", "register"]
 
 
-def _create_backend(options, backend_options):
+def _create_backend(options: Any, backend_options: Any) -> Any:
     """Makes the backend of one process group: see _tutti_torch_backend.py."""
     timeout = options.timeout if backend_options is None else backend_options._timeout
     return _extension.load().create(
@@ -31,33 +32,43 @@ def _create_backend(options, backend_options):
     )
 
 
-def _backend(group):
+def _process_group(group: Optional[distributed.ProcessGroup]) -> distributed.ProcessGroup:
+    group = group or distributed.group.WORLD
+    if group is None:
+        raise ValueError("tutti: there is no process group; call torch.distributed.init_process_group first")
+    return group
+
+
+def _backend(group: Optional[distributed.ProcessGroup]) -> Any:
     """The backend of a process group, without the wrapper of TORCH_DISTRIBUTED_DEBUG=DETAIL."""
-    backend = (group or distributed.group.WORLD)._get_backend(torch.device("cpu"))
+    backend = _process_group(group)._get_backend(torch.device("cpu"))
     return getattr(backend, "wrapped_pg", backend)
 
 
-def describe(group=None) -> str:
+def describe(group: Optional[distributed.ProcessGroup] = None) -> str:
     """What Tutti knows about the group: engine, ranks, deadline, the algorithm of each operation."""
-    return _extension.load().describe(_backend(group))
+    return str(_extension.load().describe(_backend(group)))
 
 
-def empty(*shape: int, dtype: torch.dtype = None, group=None) -> torch.Tensor:
+def empty(
+    *shape: int, dtype: Optional[torch.dtype] = None, group: Optional[distributed.ProcessGroup] = None
+) -> torch.Tensor:
     """A tensor in memory that the ranks of the group share, so that large collectives save copies (docs/heap.md).
 
     Collective: all ranks call, in the same order as their other operations; shapes may differ. At most 63 for each
     group. The memory stays as long as the tensor, and at least until the group is destroyed.
     """
-    return _extension.load().empty(_backend(group), list(shape), dtype or torch.get_default_dtype())
+    tensor: torch.Tensor = _extension.load().empty(_backend(group), list(shape), dtype or torch.get_default_dtype())
+    return tensor
 
 
-def register(module: torch.nn.Module, group=None) -> None:
+def register(module: torch.nn.Module, group: Optional[distributed.ProcessGroup] = None) -> None:
     """Moves the parameters, gradients and buffers of a module on the CPU into memory as that of empty(). Collective.
 
     Call it before DistributedDataParallel or an optimizer takes the module. Gradients get memory at once, and keep it
     with zero_grad(set_to_none=False).
     """
-    by_dtype = defaultdict(list)
+    by_dtype: Dict[torch.dtype, List[torch.Tensor]] = defaultdict(list)
     for parameter in module.parameters():
         if parameter.requires_grad and parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -69,17 +80,21 @@ def register(module: torch.nn.Module, group=None) -> None:
     for dtype, tensors in sorted(by_dtype.items(), key=lambda item: str(item[0])):
         lengths = [tensor.numel() for tensor in tensors]
         shared = empty(sum(lengths), dtype=dtype, group=group)
-        for tensor, part in zip(tensors, shared.split(lengths)):
+        for tensor, part in zip(tensors, torch.split(shared, lengths)):
             tensor.data = part.view(tensor.shape).copy_(tensor.data)
 
 
-def monitored_barrier(group=None, timeout=None, wait_all_ranks=False) -> None:
+def monitored_barrier(
+    group: Optional[distributed.ProcessGroup] = None,
+    timeout: Union[timedelta, float, None] = None,
+    wait_all_ranks: bool = False,
+) -> None:
     """torch.distributed.monitored_barrier, which torch offers for gloo only. timeout: a timedelta, or seconds."""
     if distributed.distributed_c10d._rank_not_in_group(group):
         return
-    group = group or distributed.group.WORLD
     if timeout is None:
         timeout = _backend(group).options._timeout
     if not isinstance(timeout, timedelta):
         timeout = timedelta(seconds=timeout)
-    group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)
+    process_group: Any = _process_group(group)  # torch's declarations lack the function
+    process_group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)

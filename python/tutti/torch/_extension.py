@@ -20,6 +20,8 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+from types import ModuleType
+from typing import Iterator, List
 
 import torch
 
@@ -67,8 +69,8 @@ def _cache() -> Path:
 
 
 @contextlib.contextmanager
-def _locked(path: Path):
-    """Holds the lock file. The system releases it if its process ends. Without locks every process builds for itself."""
+def _locked(path: Path) -> Iterator[None]:
+    """Holds the lock file, which the system releases if its process ends. Without locks every process builds."""
     with open(path, "w") as file:
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -86,7 +88,7 @@ def _compiler() -> str:
     )
 
 
-def _command(output: Path) -> list[str]:
+def _command(output: Path) -> List[str]:
     python = Path(sysconfig.get_path("include"))
     if not (python / "Python.h").exists():
         raise ImportError(
@@ -128,7 +130,7 @@ def _build(target: Path) -> None:
 
 
 @functools.cache
-def load():
+def load() -> ModuleType:
     """The module of the extension. Builds it if there is none for this torch."""
     library = _library()
     folder = _cache() / _key(library.tutti_version_string().decode())
@@ -139,6 +141,7 @@ def load():
             if not target.exists():
                 _build(target)
     spec = importlib.util.spec_from_file_location(_NAME, target)
+    assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     atexit.register(module.end_futures)

@@ -33,8 +33,8 @@ public:
 
     bool is_copy() const { return copy_.defined(); }
     void store() const;
-    // Moves an input to a copy if it shares memory with `output`. In place is valid: this block's memory, or else a part
-    // of it or of which it is a part, `offset` bytes behind the output's start.
+    // Moves an input to a copy if it shares memory with `output`. It is in place, which is valid, if it begins `offset`
+    // bytes behind the output.
     void separate(const Block &output, std::optional<ptrdiff_t> offset);
 
 private:

@@ -10,8 +10,8 @@ namespace tutti_torch {
 
 void run_on_future_thread(std::function<void()> task);
 
-// The process ends: waits a moment for running tasks, and drops later ones. A callback in Python after the interpreter's
-// end would end the process by a signal.
+// The process ends: waits a moment for running tasks, and drops later ones. A callback that enters Python after the
+// interpreter's end would end the process by a signal.
 void end_futures();
 
 } // namespace tutti_torch

@@ -43,8 +43,9 @@ WorkPtr Backend::recvAnysource(Tensors &tensors, int tag)
 
 // ---- the monitored barrier: every rank reports to rank 0, which answers when all have -------------------------------
 //
-// A report is a positive number of the reporting rank, and its answer is the same number. A rank that gives up withdraws
-// its report by the negative number. Messages of a pair do not overtake, so rank 0 sees whether a report still counts.
+// A report is a positive number of the reporting rank, and its answer is the same number. A rank that gives up
+// withdraws its report by the negative number. Messages of a pair do not overtake, so rank 0 sees whether a report
+// still counts.
 
 namespace {
 
