@@ -163,21 +163,24 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
     plan.native_communicator = config ? config->native_communicator : NULL;
     plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
     const char *name = tti_setting(&plan.settings, TTI_SET_NAME);
-    char url[320 + TTI_SETTING_MAX];
+    char url[320];
+    bool counted = true;
     if (config && config->store_callbacks) {
-        /* The address alone could be that of an earlier object, on some ranks only, and then the counts differ. */
-        const void *user = name[0] != '\0' ? NULL : config->store_callbacks->user;
-        snprintf(url, sizeof(url), "callbacks:%p%s", user, name);
+        /* A name over callbacks is new for each world: a rank may join under another number than before, so that counts
+         * of ranks would differ. */
+        counted = name[0] == '\0';
+        snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
         status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
     } else {
         snprintf(url, sizeof(url), "%s", world.store_url);
+        counted = !is_single_use(url);
         status = tti_store_open(world.store_url, world.serve, plan.opening_ms, &plan.store, error);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     unsigned count = 0; /* as it is where there is no memory to count the first time */
-    status = is_single_use(url) ? TUTTI_OK : count_join(url, world.rank, &count, error);
+    status = counted ? count_join(url, world.rank, &count, error) : TUTTI_OK;
     name_world(&plan, count, name);
     add_name_suffix(&plan, url, tti_setting(&plan.settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {

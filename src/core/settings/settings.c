@@ -38,10 +38,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
         {0, TUTTI_CONFIG_INT, "lanes", "TUTTI_LANES", "1", "",
          "give the group this many lanes, independent ordered streams of operations; the same on all ranks", 1,
          TUTTI_MAX_LANES},
-    [TTI_SET_NAME] = {0, TUTTI_CONFIG_STRING, "name", "TUTTI_NAME", "", "",
-                      "separates this world from others at the same store or callbacks; the same on all ranks; flight "
-                      "records show a code of it",
-                      0, 0},
+    [TTI_SET_NAME] =
+        {0, TUTTI_CONFIG_STRING, "name", "TUTTI_NAME", "", "",
+         "separate this world from others at the same store; over callbacks new for each world; the same on "
+         "all ranks; flight records show a code of it",
+         0, 0},
     [TTI_SET_STORE] = {0, TUTTI_CONFIG_STRING, "store", "TUTTI_STORE", "", "",
                        "find the other ranks at this rendezvous: unix:NAME, tcp://HOST:PORT, file:PATH or memory:NAME; "
                        "empty = the rendezvous of the launcher",

@@ -19,8 +19,10 @@ Range::Range(const char *title, const std::vector<at::Tensor> &inputs) : functio
 Backend::Backend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, c10::intrusive_ptr<Options> options)
     : c10d::Backend(rank, size), options_(std::move(options)), store_(store)
 {
-    // Names the group in flight records, and separates it from an earlier group at the same keys of the store.
-    const std::string name = "name=" + options_->group_name;
+    // Names the group in flight records. The store counts how often this rank has joined at these keys: a group of the
+    // same name that is formed again, perhaps by another process in the place of a dead one, must not read old records.
+    const int64_t join = store->add("tutti/joins/" + std::to_string(rank), 1);
+    const std::string name = "name=" + options_->group_name + "#" + std::to_string(join);
     const char *const settings[] = {name.c_str(), nullptr};
     tutti_error error;
     const tutti_status status = tutti_init(tutti::config()
