@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of tutti/shape.h. They check shapes as the operations do, with the same sentences, and replace the
+ * The functions of tutti/shape.h. They check shapes as the operations do, with the same error messages, and replace the
  * length of one dimension. Then the output is checked as a tensor, so that its bytes do not overflow.
  */
 #include <tutti/shape.h>
@@ -15,7 +15,7 @@
 #include "core/messages/transfer.h"
 
 /* One call of this file. */
-struct question {
+struct shape_call {
     struct tti_call call;
     struct tti_checker checker;
     struct tti_view input;
@@ -23,8 +23,8 @@ struct question {
 };
 
 /* OK: the group is acquired. */
-static tutti_status ask(struct question *q, tutti_group *group, tutti_operation operation, const char *function,
-                        tutti_error *error)
+static tutti_status hold(struct shape_call *q, tutti_group *group, tutti_operation operation, const char *function,
+                         tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
     memset(&q->call, 0, offsetof(struct tti_call, own_error));
@@ -40,17 +40,17 @@ static tutti_status ask(struct question *q, tutti_group *group, tutti_operation 
     return TUTTI_OK;
 }
 
-static tutti_status end(struct question *q, tutti_status status)
+static tutti_status end(struct shape_call *q, tutti_status status)
 {
     tti_group_release(q->call.group);
     return tti_api_finish(q->call.error, q->call.operation, q->call.rank, status);
 }
 
 /* The output's shape begins as the input's. */
-static tutti_status begin(struct question *q, tutti_group *group, tutti_operation operation, const char *function,
+static tutti_status begin(struct shape_call *q, tutti_group *group, tutti_operation operation, const char *function,
                           const DLTensor *input, int32_t *dim, tutti_error *error)
 {
-    tutti_status status = ask(q, group, operation, function, error);
+    tutti_status status = hold(q, group, operation, function, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -62,7 +62,7 @@ static tutti_status begin(struct question *q, tutti_group *group, tutti_operatio
 }
 
 /* Returns the shape, and releases the group. */
-static tutti_status answer(struct question *q, tutti_status status, int64_t *shape, int32_t *ndim)
+static tutti_status finish(struct shape_call *q, tutti_status status, int64_t *shape, int32_t *ndim)
 {
     if (!q->call.group) {
         return status;
@@ -76,7 +76,7 @@ static tutti_status answer(struct question *q, tutti_status status, int64_t *sha
         struct tti_view view;
         status = tti_check_form(&q->checker, &output, "the output", &view);
     }
-    if (status == TUTTI_OK && shape) {
+    if (status == TUTTI_OK) {
         memcpy(shape, q->shape, (size_t)q->input.ndim * sizeof(*shape));
         if (ndim) {
             *ndim = q->input.ndim;
@@ -88,7 +88,7 @@ static tutti_status answer(struct question *q, tutti_status status, int64_t *sha
 tutti_status tutti_all_gather_shape(tutti_group *group, const DLTensor *input, int32_t dim, int64_t *shape,
                                     int32_t *ndim, tutti_error *error)
 {
-    struct question q;
+    struct shape_call q;
     tutti_status status = begin(&q, group, TUTTI_OP_ALL_GATHER, "all_gather_shape", input, &dim, error);
     if (status == TUTTI_OK && (status = tti_check_all_parts(&q.checker, &q.input)) == TUTTI_OK &&
         __builtin_mul_overflow(q.shape[dim], (int64_t)q.call.group_size, &q.shape[dim])) {
@@ -96,11 +96,11 @@ tutti_status tutti_all_gather_shape(tutti_group *group, const DLTensor *input, i
             tti_reject(&q.checker, "input is too large: its %" PRId64 " rows times %d ranks do not fit into 63 bits",
                        q.input.shape[dim], (int)q.call.group_size);
     }
-    return answer(&q, status, shape, ndim);
+    return finish(&q, status, shape, ndim);
 }
 
 /* Cuts the input into equal parts; *rows gets the length of one. */
-static tutti_status cut(struct question *q, int32_t dim, int64_t *rows)
+static tutti_status cut(struct shape_call *q, int32_t dim, int64_t *rows)
 {
     tutti_parts parts;
     tutti_status status = tti_parts_cut(&q->checker, &q->input, dim, &parts);
@@ -113,21 +113,21 @@ static tutti_status cut(struct question *q, int32_t dim, int64_t *rows)
 tutti_status tutti_reduce_scatter_shape(tutti_group *group, const DLTensor *input, int32_t dim, int64_t *shape,
                                         int32_t *ndim, tutti_error *error)
 {
-    struct question q;
+    struct shape_call q;
     tutti_status status = begin(&q, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_shape", input, &dim, error);
-    return answer(&q, status == TUTTI_OK ? cut(&q, dim, &q.shape[dim]) : status, shape, ndim);
+    return finish(&q, status == TUTTI_OK ? cut(&q, dim, &q.shape[dim]) : status, shape, ndim);
 }
 
 tutti_status tutti_all_to_all_shape(tutti_group *group, const DLTensor *input, int32_t dim, int64_t *shape,
                                     int32_t *ndim, tutti_error *error)
 {
-    struct question q;
+    struct shape_call q;
     tutti_status status = begin(&q, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_shape", input, &dim, error);
-    return answer(&q, status == TUTTI_OK ? cut(&q, dim, NULL) : status, shape, ndim);
+    return finish(&q, status == TUTTI_OK ? cut(&q, dim, NULL) : status, shape, ndim);
 }
 
 /* The output has the rows of all parts; `own`: the input is one of them. */
-static tutti_status join(struct question *q, int32_t dim, const struct tti_counts *list, bool own)
+static tutti_status sum_rows(struct shape_call *q, int32_t dim, const struct tti_counts *list, bool own)
 {
     tutti_status status = tti_parts_sum(&q->checker, list, &q->shape[dim]);
     if (status == TUTTI_OK && own) {
@@ -139,39 +139,41 @@ static tutti_status join(struct question *q, int32_t dim, const struct tti_count
 tutti_status tutti_all_gather_v_shape(tutti_group *group, const DLTensor *input, int32_t dim, const int64_t *counts,
                                       int64_t *shape, int32_t *ndim, tutti_error *error)
 {
-    struct question q;
-    const struct tti_counts list = {"counts", "", counts, NULL, true};
+    struct shape_call q;
+    const struct tti_counts list = {
+        .counts_name = "counts", .displacements_name = "", .counts = counts, .written = true};
     tutti_status status = begin(&q, group, TUTTI_OP_ALL_GATHER, "all_gather_v_shape", input, &dim, error);
-    return answer(&q, status == TUTTI_OK ? join(&q, dim, &list, true) : status, shape, ndim);
+    return finish(&q, status == TUTTI_OK ? sum_rows(&q, dim, &list, true) : status, shape, ndim);
 }
 
 tutti_status tutti_reduce_scatter_v_shape(tutti_group *group, const DLTensor *input, int32_t dim, const int64_t *counts,
                                           int64_t *shape, int32_t *ndim, tutti_error *error)
 {
-    struct question q;
-    const struct tti_counts list = {"counts", "", counts, NULL, false};
+    struct shape_call q;
+    const struct tti_counts list = {.counts_name = "counts", .displacements_name = "", .counts = counts};
     tutti_parts parts;
     tutti_status status = begin(&q, group, TUTTI_OP_REDUCE_SCATTER, "reduce_scatter_v_shape", input, &dim, error);
     if (status == TUTTI_OK && (status = tti_parts_variable(&q.checker, &q.input, dim, &list, &parts)) == TUTTI_OK) {
         q.shape[dim] = counts[q.call.rank];
     }
-    return answer(&q, status, shape, ndim);
+    return finish(&q, status, shape, ndim);
 }
 
 tutti_status tutti_all_to_all_v_shape(tutti_group *group, const DLTensor *input, int32_t dim,
                                       const int64_t *recv_counts, int64_t *shape, int32_t *ndim, tutti_error *error)
 {
-    struct question q;
-    const struct tti_counts list = {"recv_counts", "", recv_counts, NULL, true};
+    struct shape_call q;
+    const struct tti_counts list = {
+        .counts_name = "recv_counts", .displacements_name = "", .counts = recv_counts, .written = true};
     tutti_status status = begin(&q, group, TUTTI_OP_ALL_TO_ALL, "all_to_all_v_shape", input, &dim, error);
-    return answer(&q, status == TUTTI_OK ? join(&q, dim, &list, false) : status, shape, ndim);
+    return finish(&q, status == TUTTI_OK ? sum_rows(&q, dim, &list, false) : status, shape, ndim);
 }
 
 tutti_status tutti_tensor_empty(tutti_group *group, tutti_dtype dtype, int32_t ndim, const int64_t *shape,
                                 DLManagedTensorVersioned **tensor, tutti_error *error)
 {
-    struct question q;
-    tutti_status status = ask(&q, group, TUTTI_OP_ALLOC, "tensor_empty", error);
+    struct shape_call q;
+    tutti_status status = hold(&q, group, TUTTI_OP_ALLOC, "tensor_empty", error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -191,6 +193,5 @@ tutti_status tutti_tensor_empty(tutti_group *group, tutti_dtype dtype, int32_t n
                 tti_error_set(error, TUTTI_NO_MEMORY, "tensor_empty: no memory for a tensor of %zu bytes", view.bytes);
         }
     }
-    tti_group_release(q.call.group);
-    return status;
+    return end(&q, status);
 }

@@ -14,26 +14,29 @@ static const tutti_backend_ops *flat_ops(const struct tti_hier *s)
     return s->flat->backend->ops;
 }
 
-static tutti_status none(const struct tti_hier *s, const char *what, tutti_error *error)
+static tutti_status unsupported(const struct tti_hier *s, const char *what, tutti_error *error)
 {
     return tti_error_set(error, TUTTI_UNSUPPORTED, "backend %s, which joins the hosts, has no %s",
                          s->flat->backend->name, what);
 }
 
-/* A failed message may have failed the flat engine, and with it the group. */
-static tutti_status ended(struct tti_hier *s, tutti_status status, tutti_error *error)
+/* A status above MISMATCH may mean that the flat engine has failed: then the group fails, too, and REVOKED becomes the
+ * error that names the cause. */
+static tutti_status after_flat(struct tti_hier *s, tutti_status status, tutti_error *error)
 {
-    const bool over = status > TUTTI_MISMATCH && tti_hier_failure(s, NULL) != TUTTI_OK;
-    return over && status == TUTTI_REVOKED ? tti_hier_usable(s, error) : status; /* with the cause */
+    if (status <= TUTTI_MISMATCH || tti_hier_failure(s, NULL) == TUTTI_OK) {
+        return status;
+    }
+    return status == TUTTI_REVOKED ? tti_hier_usable(s, error) : status;
 }
 
 tutti_status tti_hier_run_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error)
 {
     struct tti_hier *s = state;
     if (!flat_ops(s)->run_p2p) {
-        return none(s, "messages between ranks", error);
+        return unsupported(s, "messages between ranks", error);
     }
-    return ended(s, flat_ops(s)->run_p2p(s->flat->state, ops, count, timeout_ms, error), error);
+    return after_flat(s, flat_ops(s)->run_p2p(s->flat->state, ops, count, timeout_ms, error), error);
 }
 
 tutti_status tti_hier_probe(void *state, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
@@ -41,9 +44,9 @@ tutti_status tti_hier_probe(void *state, int32_t peer, int32_t tag, int32_t *fou
 {
     struct tti_hier *s = state;
     if (!flat_ops(s)->probe) {
-        return none(s, "probe for messages", error);
+        return unsupported(s, "probe for messages", error);
     }
-    return ended(s, flat_ops(s)->probe(s->flat->state, peer, tag, found, message, error), error);
+    return after_flat(s, flat_ops(s)->probe(s->flat->state, peer, tag, found, message, error), error);
 }
 
 tutti_status tti_hier_post_p2p(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, void **batch,
@@ -51,9 +54,9 @@ tutti_status tti_hier_post_p2p(void *state, tutti_op *const *ops, size_t count, 
 {
     struct tti_hier *s = state;
     if (!flat_ops(s)->post_p2p) {
-        return none(s, "asynchronous messages", error);
+        return unsupported(s, "asynchronous messages", error);
     }
-    return ended(s, flat_ops(s)->post_p2p(s->flat->state, ops, count, timeout_ms, batch, error), error);
+    return after_flat(s, flat_ops(s)->post_p2p(s->flat->state, ops, count, timeout_ms, batch, error), error);
 }
 
 int32_t tti_hier_test_p2p(void *state, void *batch)
@@ -87,5 +90,5 @@ int32_t tti_hier_cancel_p2p(void *state, void *batch)
 tutti_status tti_hier_end_p2p(void *state, void *batch, tutti_error *error)
 {
     struct tti_hier *s = state;
-    return ended(s, flat_ops(s)->end_p2p(s->flat->state, batch, error), error);
+    return after_flat(s, flat_ops(s)->end_p2p(s->flat->state, batch, error), error);
 }

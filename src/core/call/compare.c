@@ -146,10 +146,18 @@ static tutti_status decide(const struct tti_group *g, const struct lane *lane, c
         const struct ticket *other = &lane->all[r];
         const bool cancels = other->failed == TUTTI_CANCELLED;
         if (r != g->rank && ((other->failed && !cancels) || !equal(other, &lane->own))) {
-            const tutti_status status = differs(&lane->own, other, op->lane, error);
-            return op->failed == TUTTI_OK ? status : op->failed;
+            tutti_status status = differs(&lane->own, other, op->lane, error);
+            if (op->failed != TUTTI_OK) { /* this rank's own cause; the sentence names the other rank's call */
+                status = op->failed;
+                if (error) {
+                    error->status = status;
+                }
+            }
+            return status;
         }
-        canceller = canceller < 0 && cancels ? r : canceller;
+        if (cancels && canceller < 0) {
+            canceller = r;
+        }
     }
     if (canceller >= 0 && (op->failed == TUTTI_OK || op->failed == TUTTI_CANCELLED)) {
         return tti_comparison_cancelled(op, canceller, error);
@@ -217,8 +225,10 @@ tutti_status tti_compare(struct tti_group *g, tutti_op *op, tutti_error *error)
     op->sequence = (int64_t)lane->calls;
     tti_descriptor_make(op, g->size, lane->own.descriptor);
     tutti_status status = gather(g, op, &lane->own, lane->all, sizeof(lane->own), error);
-    if (status == TUTTI_OK && (status = decide(g, lane, op, error)) == TUTTI_OK && op->kind == TUTTI_OP_ALL_TO_ALL &&
-        op->send_parts.counts) {
+    if (status == TUTTI_OK) {
+        status = decide(g, lane, op, error);
+    }
+    if (status == TUTTI_OK && op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
         status = compare_lists(g, lane, op, error);
     }
     return status;

@@ -85,10 +85,10 @@ static void notify_all(const struct tti_engine *e)
 
 static void cast_vote(const struct participant *s, uint64_t flags)
 {
-    struct tti_vote *b = &page_of(s->e, s->e->rank)->votes[s->a->series][s->round % 2];
-    /* relaxed: a rank that reads it now reads it for an older round, or reads the round below first */
-    atomic_store_explicit(&b->flags, flags, memory_order_relaxed);
-    atomic_store_explicit(&b->round, s->round, memory_order_release); /* pairs with the acquire in read_votes() */
+    struct tti_vote *vote = &page_of(s->e, s->e->rank)->votes[s->a->series][s->round % 2];
+    /* relaxed: the release store of `round` publishes it */
+    atomic_store_explicit(&vote->flags, flags, memory_order_relaxed);
+    atomic_store_explicit(&vote->round, s->round, memory_order_release); /* pairs with the acquire in read_votes() */
     notify_all(s->e);
 }
 
@@ -108,6 +108,7 @@ static tutti_status exclude_self(const struct participant *s, tutti_error *error
     struct tti_agreement_page *page = page_of(s->e, s->e->rank);
     s->own->excluded = true;
     for (int i = 0; i < 2; i++) {
+        /* release: pairs with the acquire in read_votes() */
         atomic_store_explicit(&page->votes[s->a->series][i].round, TTI_AGREEMENT_EXCLUDED, memory_order_release);
     }
     notify_all(s->e);
@@ -119,13 +120,13 @@ static void read_votes(const struct participant *s, struct found *f)
     const struct tti_engine *e = s->e;
     *f = (struct found){.flags = s->a->flags};
     for (int r = 0; r < e->size; r++) {
-        const struct tti_vote *b = &page_of(e, r)->votes[s->a->series][s->round % 2];
+        const struct tti_vote *vote = &page_of(e, r)->votes[s->a->series][s->round % 2];
         const bool gone = r != e->rank && (is_gone(e, r) || has(s->a->absent, r));
         /* acquire: pairs with cast_vote(). Read after `gone`: a vote cast before the end counts */
-        const uint64_t round = atomic_load_explicit(&b->round, memory_order_acquire);
+        const uint64_t round = atomic_load_explicit(&vote->round, memory_order_acquire);
         const bool voted = round >= s->round && round != TTI_AGREEMENT_EXCLUDED;
         if (voted) {
-            f->flags &= atomic_load_explicit(&b->flags, memory_order_relaxed);
+            f->flags &= atomic_load_explicit(&vote->flags, memory_order_relaxed);
         }
         if (gone || round == TTI_AGREEMENT_EXCLUDED) {
             put(f->absent, r);

@@ -18,8 +18,8 @@
  * call that ends in an error after which the group stays usable.
  *
  * No deadlock: before its own arrival a rank acquires span 0 only, and a stage holds TTI_STAGE_SPANS of the largest
- * spans. At most the last three spans of the call before are stamped TTI_PHASE_NEXT and not free, and they never
- * overlap that one. tests/models/stage.pml checks the protocol.
+ * spans. At most the last three spans of the call before are stamped TTI_PHASE_NEXT and not free, and span 0
+ * of this call never overlaps them, because a stage has room for TTI_STAGE_SPANS. tests/models/stage.pml checks the protocol.
  */
 #include "engine/memory/stage.h"
 
@@ -48,8 +48,8 @@ static uint64_t fitted(const struct tti_stage *s, uint64_t position)
     return place + s->stride <= s->ring ? position : position - place + s->ring;
 }
 
-/* The position of span `index`, from that of a call's first span. It adds only multiples of `ring` to places in the
- * ring, so it serves positions and places alike. */
+/* The position of span `index`. Spans follow one another up to the gap at the end of the ring; each later round of the
+ * ring holds ring / stride spans. `first` may be a position or a place: both differ by a multiple of `ring`. */
 static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size_t index)
 {
     uint64_t place = first & (ring - 1);
@@ -57,9 +57,9 @@ static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size
         return first + index * stride;
     }
     uint64_t before_gap = (ring - place) / stride;
-    uint64_t each = ring / stride;
-    uint64_t behind = index - before_gap;
-    return first - place + ring + behind / each * ring + behind % each * stride;
+    uint64_t per_round = ring / stride;
+    uint64_t after_gap = index - before_gap;
+    return first - place + ring + after_gap / per_round * ring + after_gap % per_round * stride;
 }
 
 static size_t offset_of(const struct tti_lane *lane, uint64_t place)

@@ -70,8 +70,8 @@ static const char *parse_ports(struct tcp_store *self, const char *text, long *l
         *least = port < *least ? port : *least;
         self->ports[self->port_count++] = (uint16_t)port;
         text += digits;
-    } while (*text == ',' && *++text);
-    return text;
+    } while (*text++ == ',');
+    return text - 1;
 }
 
 /* Splits HOST:PORT[,PORT...][/JOB]. */
@@ -339,7 +339,7 @@ static tutti_status serve_free_port(struct tcp_store *self, int64_t deadline_ns,
     return status == TUTTI_OK ? tti_client_connect(&self->client, deadline_ns, error) : status;
 }
 
-/* The same with several ports. */
+/* open_tcp() for a URL with several ports. */
 static tutti_status open_ports(struct tcp_store *self, bool serve, int64_t timeout_ms, tutti_error *error)
 {
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);

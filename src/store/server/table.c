@@ -132,6 +132,8 @@ tutti_status tti_table_insert_fd(struct tti_table *table, const char *key, size_
     return status;
 }
 
+/* Keeps the hash only: recording must not need memory. Another key with the same 64-bit hash would fail, too; that is
+ * too rare to matter. */
 void tti_table_fail_key(struct tti_table *table, const char *key, size_t key_length, tutti_status status)
 {
     table->failed_keys[table->failure_count++ % TTI_TABLE_FAILED_KEYS] =

@@ -140,7 +140,9 @@ static void whole(tutti_group *g)
     const DLTensor in = tutti_tensor_nd(data, 2, both, TUTTI_I32);
     DLManagedTensorVersioned *out = NULL;
     EXPECT_OK(tutti_all_gather_shape(g, &in, -1, got, &dims, &e));
+    memset(&e, 0xaa, sizeof(e)); /* Tutti fills all of it */
     EXPECT_OK(tutti_tensor_empty(g, TUTTI_I32, dims, got, &out, &e));
+    EXPECT(e.status == TUTTI_OK && e.operation == TUTTI_OP_ALLOC && e.rank == tutti_group_rank(g));
     EXPECT(out && tutti_tensor_is_compact(&out->dl_tensor) && tutti_tensor_count(&out->dl_tensor) == 2 * RANKS * RANKS);
     EXPECT(((uintptr_t)out->dl_tensor.data & 63) == 0 && out->dl_tensor.device.device_type == kDLCPU);
     EXPECT_OK(tutti_all_gather(g, &in, &out->dl_tensor, -1, NULL));

@@ -197,9 +197,10 @@ static void of_several_ports_the_free_one_is_taken(void **state)
     tti_store_release(server);
     tti_store_release(stranger);
     close(taken);
-    static const char *const wrong[] = {"tcp://h:1,2",   "tcp://h:1,/t",   "tcp://h:,1/t",
-                                        "tcp://h:0,1/t", "tcp://h:1,2x/t", "tcp://h:1,2,3,4,5,6,7,8,9/t"};
-    for (int i = 0; i < 6; i++) {
+    static const char *const wrong[] = {
+        "tcp://h:1,2",    "tcp://h:1,/t", "tcp://h:,1/t", "tcp://h:0,1/t",
+        "tcp://h:1,2x/t", "tcp://h:1,",   "tcp://h:1,2,", "tcp://h:1,2,3,4,5,6,7,8,9/t"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(tti_store_open(wrong[i], true, 0, &store, &error), TUTTI_INVALID_ARGUMENT);
     }
 }

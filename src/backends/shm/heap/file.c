@@ -134,8 +134,13 @@ tutti_status tti_heap_file_commit(int fd, unsigned char *base, size_t offset, si
             return status;
         }
         if (fill(fd, base, offset + done, step) != 0) {
-            return tti_error_set(error, TUTTI_NO_MEMORY, "no memory: %zu bytes are needed, there were %zu", bytes,
-                                 done);
+            const int cause = errno;
+            tti_error_set(error, TUTTI_NO_MEMORY, "no memory: the heap got %zu of %zu bytes (errno %d)", done, bytes,
+                          cause);
+            if (error) {
+                error->vendor_code = cause;
+            }
+            return TUTTI_NO_MEMORY;
         }
         done += step;
     }

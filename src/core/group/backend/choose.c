@@ -243,11 +243,12 @@ static bool has_parts(const struct tti_hello *all, int size, bool one_host, int3
 
 /* ---- the group's ------------------------------------------------------------------------------------------------ */
 
-/* Whether a backend with a lower priority replaces the best one so far: only a backend for threads of one process
- * does. */
-static bool gives_way(const tutti_backend *best, uint32_t to)
+/* Threads of one process need no memory files, so a backend for threads replaces one for processes, whatever their
+ * priorities (docs/decisions/0003). */
+static bool goes_before(uint32_t capabilities, const tutti_backend *best)
 {
-    return (to & TUTTI_CAP_ONE_PROCESS) && !(best->capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST));
+    return (capabilities & TUTTI_CAP_ONE_PROCESS) &&
+           !(best->capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_NO_HOST));
 }
 
 /* The best engine that fits; NULL if none does, or *unprobed. */
@@ -261,7 +262,7 @@ static const tutti_backend *choose_best(const struct tti_hello *all, int size, c
         const uint32_t has = b->capabilities;
         const bool composed = (has & TUTTI_CAP_COMPOSED) != 0;
         int32_t without = -1;
-        bool fits = b->priority >= 0 && fits_places(b, places) && (!best || gives_way(best, has));
+        bool fits = b->priority >= 0 && fits_places(b, places) && (!best || goes_before(has, best));
         if (tti_resolve_needs_device(b)) {
             fits = fits && (has & tti_resolve_capability(device)) && places->own_devices;
         }

@@ -43,18 +43,23 @@ static void verify(struct tti_check_job *job, bool ok)
 
 const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, verify};
 
-/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and wants all of them
- * to be one. */
+/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and checks that all
+ * hashes are equal. */
 static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 {
     enum { RUNS = 4 };
     int64_t hashes[RUNS] = {0};
     const int64_t all = RUNS * (int64_t)c->size;
+    int64_t *gathered = calloc((size_t)all, sizeof(int64_t));
+    if (!gathered) {
+        tti_check_fail(c, "no memory");
+        return;
+    }
     struct tti_check_tensor input;
     tti_check_tensor_make(c, &input, p->dtype, p->ndim, p->shape, TTI_CHECK_COMPACT);
     tti_check_tensor_fill(c, &input, 0, input.count, c->rank, p->pattern, 0);
     for (int i = 0; i < RUNS; i++) {
-        /* at another alignment each time, which must not matter either */
+        /* run 1 is unaligned: the alignment must not matter */
         struct tti_check_tensor output;
         tti_check_tensor_make(c, &output, p->dtype, p->ndim, p->shape,
                               i == 1 ? TTI_CHECK_UNALIGNED : TTI_CHECK_COMPACT);
@@ -69,23 +74,18 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
         hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
         tti_check_tensor_free(&output);
     }
-    int64_t *gathered = calloc((size_t)all, sizeof(int64_t));
-    if (gathered) {
-        struct tti_check_values own;
-        struct tti_check_values joined;
-        tti_check_values_begin(c, &own, hashes, RUNS);
-        tti_check_values_begin(c, &joined, gathered, all);
-        const tutti_status status = tutti_all_gather(c->group, &own.t, &joined.t, 0, TUTTI_CALL(.error = &c->error));
-        tti_check_values_end(&own);
-        tti_check_values_end(&joined);
-        if (tti_check_ok(c, "all_gather of hashes", status)) {
-            for (int64_t i = 0; i < all; i++) {
-                if (gathered[i] != gathered[0]) {
-                    tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0",
-                                   (long long)(i % RUNS), (long long)(i / RUNS));
-                    break;
-                }
-            }
+    struct tti_check_values own;
+    struct tti_check_values joined;
+    tti_check_values_begin(c, &own, hashes, RUNS);
+    tti_check_values_begin(c, &joined, gathered, all);
+    const tutti_status status = tutti_all_gather(c->group, &own.t, &joined.t, 0, TUTTI_CALL(.error = &c->error));
+    tti_check_values_end(&own);
+    tti_check_values_end(&joined);
+    for (int64_t i = 0; tti_check_ok(c, "all_gather of hashes", status) && i < all; i++) {
+        if (gathered[i] != gathered[0]) {
+            tti_check_fail(c, "run %lld on rank %lld gave other bits than run 0 on rank 0", (long long)(i % RUNS),
+                           (long long)(i / RUNS));
+            break;
         }
     }
     free(gathered);
