@@ -2,6 +2,7 @@
 """The entry point, and the extension's build at its first use."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,29 @@ def output(process):
     return process.returncode, out, err
 
 
+WORLD = """
+import torch.distributed as dist, torch
+dist.init_process_group("tutti", store=dist.HashStore(), rank=0, world_size=1)
+t = torch.ones(2)
+dist.all_reduce(t)
+print(dist.get_backend(), t.sum().item())
+"""
+
+
 class Install(unittest.TestCase):
+    def test_the_name_needs_no_import(self):
+        """An installation has these metadata, and `import torch` finds them."""
+        project = (Path(__file__).parents[2] / "python" / "pyproject.toml").read_text(encoding="utf-8")
+        entry = re.search(r"\[project.entry-points.\"torch.backends\"\]\n(\w+) = \"(.*)\"", project)
+        with tempfile.TemporaryDirectory() as folder:
+            metadata = Path(folder) / "tutti-0.dist-info"
+            metadata.mkdir()
+            (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tutti\nVersion: 0\n", encoding="utf-8")
+            (metadata / "entry_points.txt").write_text(f"[torch.backends]\n{entry[1]} = {entry[2]}\n", encoding="utf-8")
+            path = folder + os.pathsep + os.environ.get("PYTHONPATH", "")
+            code, out, err = output(start(WORLD, PYTHONPATH=path))
+            self.assertEqual((code, out.split()), (0, ["tutti", "2.0"]), err)
+
     def test_the_entry_point_is_light(self):
         """It imports and builds nothing: the package is not imported before the first use."""
         program = (

@@ -187,6 +187,7 @@ struct place {
     const tutti_store_callbacks *callbacks;
     const char *backend;
     const char *expect; /* the backend that it must be */
+    const char *const *settings;
 };
 
 static tutti_group *join(int32_t rank, const struct place *p)
@@ -195,7 +196,7 @@ static tutti_group *join(int32_t rank, const struct place *p)
     tutti_group *g = NULL;
     tutti_status status =
         tutti_init(TUTTI_CONFIG(.rank = rank, .world_size = RANKS, .store = p->url, .store_callbacks = p->callbacks,
-                                .backend = p->backend, .timeout_ms = LIMIT),
+                                .backend = p->backend, .timeout_ms = LIMIT, .settings = p->settings),
                    &g, &e);
     test_status(__FILE__, __LINE__, p->url ? p->url : "callbacks", status, TUTTI_OK, &e, "");
     if (status != TUTTI_OK) {
@@ -318,6 +319,25 @@ static void remove_folder(const char *path)
     EXPECT(rmdir(path) == 0);
 }
 
+/* The setting `name` separates worlds at the same callbacks, also where one rank has made more of them than others. */
+static void named(int32_t rank, void *argument)
+{
+    const struct place *p = argument;
+    tutti_error e;
+    tutti_group *alone = NULL;
+    if (rank == 0) {
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .store_callbacks = p->callbacks, .timeout_ms = LIMIT),
+                             &alone, &e));
+    }
+    const char *const settings[] = {"name=together", NULL};
+    struct place place = *p;
+    place.settings = settings;
+    rounds(rank, &place);
+    if (alone) {
+        EXPECT_OK(tutti_group_destroy(alone, &e));
+    }
+}
+
 static void with_url(const char *url, const char *backend)
 {
     struct place place = {.url = url, .backend = backend, .expect = "shm"};
@@ -356,6 +376,11 @@ int main(void)
     test_processes("callbacks", RANKS, in_process, &own);
     EXPECT(t->used > 0 && t->refused == 0);
     words_are_checked(t);
+    munmap(t, sizeof(*t));
+
+    t = table_make(); /* the worlds of other processes have left their keys in the first one */
+    callbacks.user = t;
+    test_processes("callbacks with a name", RANKS, named, &own);
     munmap(t, sizeof(*t));
 
     snprintf(url, sizeof(url), "memory:rendezvous-%d", (int)getpid());
