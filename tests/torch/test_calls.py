@@ -32,6 +32,19 @@ def futures():
     assert late.done() and late.value()[0][0] == total
 
 
+def futures_under_load():
+    """Futures are asked for before, at and after the end; many operations are pending."""
+    tensors = [torch.ones(4) for _ in range(3000)]
+    works = [dist.all_reduce(t, async_op=True) for t in tensors]
+    done = [work.get_future().then(lambda f: f.value()[0][0].item()) for work in works]
+    assert all(f.wait() == dist.get_world_size() for f in done)
+    for i in range(3000):
+        work = dist.all_reduce(tensors[0].fill_(1), async_op=True)
+        if i % 3:
+            work.get_future().wait()
+        work.wait()
+
+
 def objects():
     rank, size = dist.get_rank(), dist.get_world_size()
     out = [None] * size
@@ -279,6 +292,9 @@ class Calls(unittest.TestCase):
 
     def test_futures(self):
         self.each(futures)
+
+    def test_futures_under_load(self):
+        ranks.run(2, futures_under_load)
 
     def test_objects(self):
         self.each(objects)

@@ -80,6 +80,7 @@ void Work::complete()
     }
     finish(failure);
     std::unique_lock<std::mutex> lock(mutex_);
+    ended_ = true;
     if (future_) {
         lock.unlock();
         run_on_future_thread(
@@ -138,7 +139,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
         const auto list = c10::ListType::create(c10::TensorType::get());
         future_ = c10::make_intrusive<c10::ivalue::Future>(
             call_.outputs.size() > 1 ? c10::TypePtr(c10::ListType::create(list)) : c10::TypePtr(list));
-        if (completed_) {
+        if (ended_) {
             lock.unlock();
             settle(*future_);
         }

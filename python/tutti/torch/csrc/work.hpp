@@ -74,6 +74,7 @@ private:
     std::atomic<int> unfinished_{1};                 // operations, and 1 until started()
     std::exception_ptr failure_;                     // of the first operation that failed; guarded by mutex_
     c10::intrusive_ptr<c10::ivalue::Future> future_; // guarded by mutex_
+    bool ended_ = false;                             // guarded by mutex_: complete() has looked for a future
     tutti::message message_;
 };
 
