@@ -322,19 +322,25 @@ static void remove_folder(const char *path)
 /* The setting `name` separates worlds at the same callbacks, also where one rank has made more of them than others. */
 static void named(int32_t rank, void *argument)
 {
-    const struct place *p = argument;
+    struct place place = *(const struct place *)argument;
     tutti_error e;
-    tutti_group *alone = NULL;
+    tutti_group *groups[3] = {NULL};
     if (rank == 0) {
-        EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .store_callbacks = p->callbacks, .timeout_ms = LIMIT),
-                             &alone, &e));
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .store_callbacks = place.callbacks, .timeout_ms = LIMIT),
+                             &groups[0], &e));
     }
-    const char *const settings[] = {"name=together", NULL};
-    struct place place = *p;
-    place.settings = settings;
-    rounds(rank, &place);
-    if (alone) {
-        EXPECT_OK(tutti_group_destroy(alone, &e));
+    place.settings = (const char *const[]){"name=first", NULL};
+    groups[1] = join(rank, &place);
+    place.settings = (const char *const[]){"name=second", NULL};
+    groups[2] = groups[1] ? join(rank, &place) : NULL;
+    for (int i = 1; i < 3 && groups[2]; i++) {
+        exchange(groups[i], 1000 * i);
+        EXPECT_OK(tutti_barrier(groups[i], TUTTI_CALL(.error = &e)));
+    }
+    for (int i = 0; i < 3; i++) {
+        if (groups[i]) {
+            EXPECT_OK(tutti_group_destroy(groups[i], &e));
+        }
     }
 }
 
