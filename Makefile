@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples bench
 
-.PHONY: all demo check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-hosts fuzz format lint install uninstall clean help
+.PHONY: all demo check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-hosts bench-torch fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -55,6 +55,10 @@ bench-checks:
 bench-async: all
 	@scripts/bench_async.py build
 
+bench-torch:
+	@scripts/setup build
+	@scripts/bench_torch
+
 fuzz:
 	@scripts/setup fuzz
 	@scripts/fuzz
@@ -96,6 +100,7 @@ help:
 	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
 	@echo "make bench-hosts measure all_reduce between two hosts with a slow link, as root, into bench/results/"
+	@echo "make bench-torch compare with gloo under torch.distributed, into bench/results/ (a quarter of an hour; needs PyPI)"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
 	@echo "make format      format all C sources"
 	@echo "make install     install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"

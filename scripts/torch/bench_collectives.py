@@ -19,6 +19,8 @@ from datetime import datetime, timedelta, timezone
 import torch
 import torch.distributed as dist
 
+import _tutti_torch_backend
+
 FLOAT = 4
 SIZES = [8 << 2 * i for i in range(12)] + [64 << 20]
 FIELDS = "collective,buffers,place,size,hop,contender,ranks,repetitions,p50_us,low_us,high_us"
@@ -195,6 +197,7 @@ def main():
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")  # of names that programs use
     torch.set_num_threads(1)
+    _tutti_torch_backend.register()  # as the entry point of the installed package does
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     entrants = contenders()
     lines = [f"# date = {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC", f"# torch = {torch.__version__}",

@@ -20,6 +20,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+import _tutti_torch_backend
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "torch"))
 from ddp import network  # noqa: E402
 from decode import split_by_hand  # noqa: E402
@@ -113,6 +115,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=4.0, help="for each program, of both backends together")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    _tutti_torch_backend.register()  # as the entry point of the installed package does
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     groups = {name: dist.new_group(backend=name, timeout=timedelta(seconds=120)) for name in BACKENDS}
 
