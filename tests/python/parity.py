@@ -33,7 +33,7 @@ LEFT_OUT = {
     "tutti_run_all_with_deadline": f"{START_FUNCTION} Queue.wait_all",
     "tutti_run_with_limit": f"{START_FUNCTION} Work.wait(timeout)",
     "tutti_run_all_with_limit": f"{START_FUNCTION} Queue.wait_all(timeout)",
-    "tutti_events_start": "takes a C function that starts an operation; in Python: on_operation, then the _async method",
+    "tutti_events_start": "takes a C function that starts an operation; in Python: on_operation, then _async",
     "tutti_overlap_all_reduce": "in Python: all_reduce_async, compute, Work.wait",
     "tutti_overlap_pipeline": "in Python: a loop of compute and all_reduce_async, and a Queue",
     "tutti_backend_register": "a backend is a table of C functions: tutti.load_backend opens a file with one",
