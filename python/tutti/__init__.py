@@ -8,10 +8,10 @@
 Start one process for each CPU: `tutti run -- python program.py`. docs/python.md is the introduction.
 """
 
-from ._errors import *  # noqa: F401,F403
-from ._errors import Error
+from . import _errors
+from ._errors import *  # noqa: F403
 from ._events import Event, Events
-from ._group import ANY, ANY_SOURCE, ANY_TAG, CAPABILITIES, REDUCE_OPS, Batch, Group, Message, Record
+from ._group import ANY, ANY_SOURCE, ANY_TAG, CAPABILITIES, REDUCE_OPS, Batch, Group, Message, Record, reduce_op
 from ._heap import Registration
 from ._install import include, library, program
 from ._library import Setting, backends, finalize, init, join, load_backend, reduce_op_valid, run_threads, settings
@@ -22,3 +22,13 @@ from ._tensor import DTYPES, Tensor
 from ._work import CancelToken, Queue, Task, Work
 
 __version__ = version()
+
+# fmt: off
+__all__ = [
+    "ANY", "ANY_SOURCE", "ANY_TAG", "Batch", "Bucketer", "CAPABILITIES", "CancelToken", "DTYPES", "Event", "Events",
+    "Group", "Message", "Queue", "REDUCE_OPS", "Record", "Registration", "Setting", "Task", "Tensor", "Work",
+    "backends", "finalize", "include", "init", "join", "lib", "library", "load_backend", "program", "reduce_op",
+    "reduce_op_valid", "run_threads", "settings", "status_text", "version", "version_info",
+]
+# fmt: on
+__all__ += _errors.__all__

@@ -6,6 +6,15 @@ from typing import Dict, NoReturn, Optional, Tuple, Type
 
 from ._native import ErrorStruct, lib
 
+# fmt: off
+__all__ = [
+    "Error", "InvalidArgument", "BadState", "Busy", "WaitLimit", "WouldDeadlock", "Unsupported", "NotAvailable",
+    "NotFound", "NoMemory", "NoResource", "DeviceMismatch", "Mismatch", "Cancelled", "TooLate", "RankTaken",
+    "Version", "Auth", "Protocol", "Forked", "System", "Backend", "Internal", "Timeout", "PeerLeft", "PeerDead",
+    "PeerCrashing", "PeerCorrupt", "Revoked",
+]
+# fmt: on
+
 
 class Error(Exception):
     """A failed call. The text is the library's sentence: rank, operation, peer, times.
