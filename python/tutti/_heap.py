@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from ._group import Group
 
 blocks_alive = 0
+_lock = threading.RLock()  # of all families: the end of an array may come in any thread
 
 
 class Family:
     """The groups that share a heap, and the number of its arrays."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self.open: set[int] = set()
         self.last = 0  # the group that is destroyed with the last array
         self.blocks = 0
         self.registered: dict[int, Any] = {}  # address -> the array
 
     def opened(self, handle: int) -> None:
-        with self.lock:
+        with _lock:
             self.open.add(handle)
 
     def close(self, handle: int) -> bool:
         """Destroys a group, or keeps it for the arrays; returns whether it is destroyed."""
-        with self.lock:
+        with _lock:
             if self.blocks and self.open == {handle}:
                 self.open.clear()
                 self.last = handle
@@ -57,7 +57,7 @@ class Family:
     def free(self, address: int) -> None:
         """The end of an array."""
         global blocks_alive
-        with self.lock:
+        with _lock:
             handle = self.last or next(iter(self.open), 0)
             lib.tutti_free(handle, address, None)
             self.blocks -= 1
@@ -93,7 +93,7 @@ def empty(group: Group, shape: Sequence[int], number: int) -> Any:
     if not memory.value:
         return numpy.empty(shape, FORMATS[name]) if numpy and name in FORMATS else group._like(_nothing(number), shape)
     family = group._family
-    with family.lock:
+    with _lock:
         family.blocks += 1
         blocks_alive += 1
     kind = numpy.dtype(FORMATS[name]).str if numpy and name in FORMATS else None
@@ -145,5 +145,3 @@ class Registration:
             if kind is None:
                 raise
 
-
-__all__ = ["Block", "Family", "Registration", "checked", "empty"]

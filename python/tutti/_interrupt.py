@@ -23,11 +23,12 @@ from ._native import lib
 _GRACE = 0.05
 armed = False
 _refused = False
+_write = -1
 
 
 def arm(main: Any) -> None:
     """In the main thread: starts the watch, if the wakeup descriptor is free. `main.group` is the group of its call."""
-    global armed, _refused
+    global armed, _refused, _write
     if armed or _refused:
         return
     read, write = os.pipe()
@@ -39,17 +40,19 @@ def arm(main: Any) -> None:
         os.close(write)
         _refused = True
         return
-    armed = True
+    armed, _write = True, write
     threading.Thread(target=_watch, args=(read, main), name="tutti-interrupt", daemon=True).start()
     os.register_at_fork(after_in_child=_forked)
 
 
 def _forked() -> None:
-    """The child has no watch thread, and its wakeup descriptor is the parent's."""
+    """The child has no watch thread, and must not write to the parent's."""
     global armed
     if armed:
-        signal.set_wakeup_fd(-1)
         armed = False
+        previous = signal.set_wakeup_fd(-1)
+        if previous != _write:
+            signal.set_wakeup_fd(previous)
 
 
 def _watch(read: int, main: Any) -> None:

@@ -330,6 +330,11 @@ class Queue:
             _running.pop(work.handle, None)
         self._members = []
 
+    def __del__(self) -> None:
+        # A queue with pending works stays, and so do their arrays.
+        if getattr(self, "handle", 0) and not self.pending():
+            self.destroy()
+
     def __enter__(self) -> Queue:
         return self
 
