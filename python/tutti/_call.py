@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
         tag: int
 
 
+_MOST_MS = 1 << 61
+_LIMITS = {"lane": 1 << 31, "tag": 1 << 32, "operation_id": 1 << 63}
 CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK = 1, 2, 4, 8
 
 
@@ -69,6 +72,14 @@ class _Local(threading.local):
 local = _Local()
 
 
+def int32(value: Any, what: str) -> int:
+    """An int32_t of the library. ctypes would cut a larger number without a word, and refuse NumPy's integers."""
+    number = operator.index(value)
+    if -(1 << 31) <= number < 1 << 31:
+        return number
+    raise InvalidArgument(f"tutti: {what} is {number}, which is out of range")
+
+
 def deadline_ms(timeout: Optional[float]) -> int:
     """A deadline as the library takes it: 0 = the group's, -1 = none."""
     if timeout is None:
@@ -77,7 +88,7 @@ def deadline_ms(timeout: Optional[float]) -> int:
         return -1
     if not timeout > 0:
         raise InvalidArgument(f"tutti: the timeout is {timeout} s; it is above 0, or math.inf for none")
-    return max(1, math.ceil(timeout * 1000))
+    return max(1, math.ceil(min(timeout * 1000, _MOST_MS)))
 
 
 def limit_ms(timeout: Optional[float]) -> int:
@@ -86,7 +97,7 @@ def limit_ms(timeout: Optional[float]) -> int:
         return -1
     if not timeout >= 0:
         raise InvalidArgument(f"tutti: the limit is {timeout} s; it is at least 0, or None for none")
-    return math.ceil(timeout * 1000)
+    return math.ceil(min(timeout * 1000, _MOST_MS))
 
 
 def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
@@ -96,12 +107,13 @@ def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
     for name, value in options.items():
         if name == "timeout":
             call.timeout_ms = deadline_ms(value)
-        elif name in ("lane", "tag", "operation_id", "scale"):
-            if not isinstance(value, (int, float) if name == "scale" else int):
-                raise TypeError(f"{name} is a number, not {value!r}")
-            if name == "tag" and not 0 <= value < 1 << 32 or name == "lane" and not 0 <= value < 1 << 31:
-                raise InvalidArgument(f"tutti: {name} is {value}, which is out of range")
-            setattr(call, name, value)
+        elif name in _LIMITS:
+            number = operator.index(value)
+            if not 0 <= number < _LIMITS[name]:
+                raise InvalidArgument(f"tutti: {name} is {number}; it is at least 0 and below {_LIMITS[name]}")
+            setattr(call, name, number)
+        elif name == "scale":
+            call.scale = value
         elif name == "stream":
             if value is not None:
                 call.flags |= HAS_STREAM

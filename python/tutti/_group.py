@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 import threading
 from ctypes import addressof, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
 
 from . import _interrupt
-from ._call import call_struct, deadline_ms, local
+from ._call import call_struct, deadline_ms, int32, local
 from ._errors import Error, InvalidArgument, checked, error_from, fail
 from ._heap import Family, Registration, empty
 from ._native import ConfigStruct, ErrorStruct, MessageStruct, RecordStruct, lib
@@ -70,7 +71,7 @@ def reduce_op(name: Union[str, int]) -> int:
     found = _ops.get(name)
     if found is None:
         if isinstance(name, int):
-            return name  # the library checks it
+            return int32(name, "op")  # the library checks it
         number = c_int32()
         if not isinstance(name, str) or lib.tutti_reduce_op_parse(name.encode(), addressof(number)):
             raise InvalidArgument(f"tutti: no reduction {name!r}; they are {', '.join(REDUCE_OPS)}")
@@ -112,10 +113,16 @@ def _counts(counts: Optional[Sequence[int]], size: int, what: str) -> Any:
     """A list with one number for each rank, as the library reads it."""
     if counts is None:
         return None
-    numbers = [int(number) for number in counts]
+    numbers = [operator.index(number) for number in counts]
     if len(numbers) != size:
         raise InvalidArgument(f"tutti: {what} has {len(numbers)} entries; the group has {size} ranks")
+    if any(not 0 <= number < 1 << 63 for number in numbers):
+        raise InvalidArgument(f"tutti: {what} is {numbers}; no entry may be negative or need more than 63 bits")
     return (c_int64 * size)(*numbers)
+
+
+def _address(peer: int, tag: int) -> Tuple[int, int]:
+    return int32(peer, "peer"), int32(tag, "tag")
 
 
 class Group:
@@ -181,16 +188,16 @@ class Group:
 
     def algorithm(self, lane: int = 0) -> Optional[str]:
         """The algorithm of this rank's last collective, such as "one_shot"; None if there was none."""
-        name = lib.tutti_group_algorithm(self.handle, lane)
+        name = lib.tutti_group_algorithm(self.handle, int32(lane, "lane"))
         return name.decode() if name else None
 
     def global_rank(self, rank: int) -> int:
         """Rank in the world of rank `rank` of this group; -1 if there is none."""
-        return int(lib.tutti_group_global_rank(self.handle, rank))
+        return int(lib.tutti_group_global_rank(self.handle, int32(rank, "rank")))
 
     def local_rank(self, global_rank: int) -> int:
         """Rank in this group of a rank of the world; -1 if it is no member."""
-        return int(lib.tutti_group_local_rank(self.handle, global_rank))
+        return int(lib.tutti_group_local_rank(self.handle, int32(global_rank, "global_rank")))
 
     def describe(self) -> str:
         """A description for people: backend, ranks, lanes, deadline, algorithms."""
@@ -228,14 +235,17 @@ class Group:
 
     def create(self, ranks: Sequence[int], **config: Any) -> Group:
         """A group of some ranks of this one: ranks[i] becomes rank i. Only the members call, with the same list."""
-        members = (c_int32 * max(len(ranks), 1))(*ranks)
+        members = (c_int32 * max(len(ranks), 1))(*(int32(rank, "a rank") for rank in ranks))
         made, keep = self._derive(lib.tutti_group_create, members, len(ranks), config=config)
         assert made
         return Group(made, self._family, (self._keep, keep))
 
     def split(self, color: Optional[int], key: int = 0, **config: Any) -> Optional[Group]:
         """Ranks of equal colour form a group, ordered by key. Colour None: this rank joins none, and gets None."""
-        made, keep = self._derive(lib.tutti_group_split, -1 if color is None else color, key, config=config)
+        number = -1 if color is None else int32(color, "color")
+        if color is not None and number < 0:
+            raise InvalidArgument(f"tutti: color is {number}; it is None or at least 0")
+        made, keep = self._derive(lib.tutti_group_split, number, int32(key, "key"), config=config)
         return Group(made, self._family, (self._keep, keep)) if made else None
 
     def _derive(self, function: Any, *arguments: Any, config: dict[str, Any]) -> Tuple[int, Any]:
@@ -406,6 +416,7 @@ class Group:
         return self._start("all_reduce_async", (a, b, reduce_op(op)), (), options, (keep, kept), output)
 
     def _reduce(self, tensor: Any, output: Any, op: Union[str, int], root: int) -> Tuple[Any, Tuple[Any, ...], Any]:
+        root = int32(root, "root")
         here = root == self._rank
         a, keep = writing(tensor) if here and output is None else reading(tensor)
         b, kept = (None, None) if not here else (a, None) if output is None else writing(output)
@@ -427,15 +438,18 @@ class Group:
 
     def broadcast(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Any:
         """Copies the root's tensor into the tensors of all ranks. Returns the tensor."""
+        root = int32(root, "root")
         a, keep = reading(tensor) if root == self._rank else writing(tensor)
         self._run("broadcast", (a, root), (), options, keep)
         return tensor
 
     def broadcast_async(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Work[Any]:
+        root = int32(root, "root")
         a, keep = reading(tensor) if root == self._rank else writing(tensor)
         return self._start("broadcast_async", (a, root), (), options, keep, tensor)
 
     def _all_gather(self, tensor: Any, output: Any, dim: int) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim = int32(dim, "dim")
         a, keep = reading(tensor)
         if output is None:
             output = self._new(lib.tutti_all_gather_shape, tensor, a, dim)
@@ -453,6 +467,7 @@ class Group:
         return self._start("all_gather_async", arguments, (), options, keep, output)
 
     def _gather(self, tensor: Any, output: Any, dim: int, root: int) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim, root = int32(dim, "dim"), int32(root, "root")
         a, keep = reading(tensor)
         b, kept = None, None
         if root != self._rank:
@@ -476,6 +491,7 @@ class Group:
         return self._start("gather_async", arguments, (), options, keep, output)
 
     def _scatter(self, tensor: Any, output: Any, dim: int, root: int) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim, root = int32(dim, "dim"), int32(root, "root")
         a, keep = None, None
         if root == self._rank:
             a, keep = reading(tensor)
@@ -499,6 +515,7 @@ class Group:
         return self._start("scatter_async", arguments, (), options, keep, output)
 
     def _reduce_scatter(self, tensor: Any, output: Any, op: Any, dim: int) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim = int32(dim, "dim")
         a, keep = reading(tensor)
         if output is None:
             output = self._new(lib.tutti_reduce_scatter_shape, tensor, a, dim)
@@ -520,6 +537,7 @@ class Group:
         return self._start("reduce_scatter_async", arguments, (), options, keep, output)
 
     def _all_to_all(self, tensor: Any, output: Any, dim: int) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim = int32(dim, "dim")
         a, keep = reading(tensor)
         if output is None:
             output = self._new(lib.tutti_all_to_all_shape, tensor, a, dim)
@@ -546,6 +564,7 @@ class Group:
     def _all_gather_v(
         self, tensor: Any, counts: Sequence[int], output: Any, dim: int, displacements: Optional[Sequence[int]]
     ) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim = int32(dim, "dim")
         a, keep = reading(tensor)
         c, d = _counts(counts, self._size, "counts"), _counts(displacements, self._size, "displacements")
         if output is None:
@@ -584,6 +603,7 @@ class Group:
     def _reduce_scatter_v(
         self, tensor: Any, counts: Sequence[int], output: Any, op: Any, dim: int
     ) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim = int32(dim, "dim")
         a, keep = reading(tensor)
         c = _counts(counts, self._size, "counts")
         if output is None:
@@ -620,6 +640,7 @@ class Group:
     def _all_to_all_v(
         self, tensor: Any, send: Sequence[int], recv: Sequence[int], output: Any, dim: int, at: Any, to: Any
     ) -> Tuple[Any, Tuple[Any, ...], Any]:
+        dim = int32(dim, "dim")
         a, keep = reading(tensor)
         n = self._size
         send_counts, recv_counts = _counts(send, n, "send_counts"), _counts(recv, n, "recv_counts")
@@ -670,18 +691,18 @@ class Group:
     def send(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[MessageOptions]) -> None:
         """Sends the tensor to rank `peer`. Returns when it may be changed; that may need the receiver."""
         a, keep = reading(tensor)
-        self._run("send", (a, peer, tag), (), options, keep)
+        self._run("send", (a, *_address(peer, tag)), (), options, keep)
         self._borrow(keep)
 
     def send_async(self, tensor: Any, peer: int, tag: int = 0, **options: Unpack[MessageOptions]) -> Work[None]:
         a, keep = reading(tensor)
-        return self._start("send_async", (a, peer, tag), (), options, (keep, tensor), None)
+        return self._start("send_async", (a, *_address(peer, tag)), (), options, (keep, tensor), None)
 
     def recv(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Message:
         """Receives into the tensor. A message with fewer elements fills the beginning."""
         a, keep = writing(tensor)
         message = Message()
-        self._run("recv", (a, peer, tag), (addressof(message._struct),), options, (keep, message))
+        self._run("recv", (a, *_address(peer, tag)), (addressof(message._struct),), options, (keep, message))
         self._borrow(keep, message)
         return message
 
@@ -691,12 +712,12 @@ class Group:
         a, keep = writing(tensor)
         message = Message()
         after = (addressof(message._struct),)
-        return self._start("recv_async", (a, peer, tag), after, options, keep, message)
+        return self._start("recv_async", (a, *_address(peer, tag)), after, options, keep, message)
 
     def recv_alloc(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Tuple[Any, Message]:
         """Receives a message of unknown shape into a new array. Without NumPy it is a Tensor."""
         message, made = Message(), c_void_p()
-        before = (peer, tag)
+        before = _address(peer, tag)
         state = local.state
         if state.is_main and self._in_slices(state):
             return self.recv_alloc_async(peer, tag, **options).wait()
@@ -719,7 +740,7 @@ class Group:
             return found[0], message
 
         after = (addressof(made), addressof(message._struct))
-        return self._start("recv_alloc_async", (peer, tag), after, options, made, message, output)
+        return self._start("recv_alloc_async", _address(peer, tag), after, options, made, message, output)
 
     def sendrecv(
         self,
@@ -735,7 +756,9 @@ class Group:
         a, keep = reading(send)
         b, kept = writing(recv)
         message = Message()
-        before, after = (a, destination, send_tag, b, source, recv_tag), (addressof(message._struct),)
+        before, after = (a, *_address(destination, send_tag), b, *_address(source, recv_tag)), (
+            addressof(message._struct),
+        )
         self._run("sendrecv", before, after, options, (keep, kept, message))
         self._borrow(keep, kept, message)
         return message
@@ -753,13 +776,15 @@ class Group:
         a, keep = reading(send)
         b, kept = writing(recv)
         message = Message()
-        before, after = (a, destination, send_tag, b, source, recv_tag), (addressof(message._struct),)
+        before, after = (a, *_address(destination, send_tag), b, *_address(source, recv_tag)), (
+            addressof(message._struct),
+        )
         return self._start("sendrecv_async", before, after, options, (keep, kept, send), message)
 
     def probe(self, peer: int = ANY, tag: int = ANY) -> Optional[Message]:
         """The message that can be received now, None if there is none. Never waits."""
         found, message = c_int32(), Message()
-        checked(lib.tutti_probe, self.handle, peer, tag, addressof(found), addressof(message._struct))
+        checked(lib.tutti_probe, self.handle, *_address(peer, tag), addressof(found), addressof(message._struct))
         return message if found.value else None
 
     def probe_wait(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Message:
@@ -767,12 +792,12 @@ class Group:
         message = Message()
         if local.state.is_main and self._in_slices(local.state):
             return self.probe_async(peer, tag, **options).wait()
-        self._run("probe_wait", (peer, tag), (addressof(message._struct),), options, message)
+        self._run("probe_wait", _address(peer, tag), (addressof(message._struct),), options, message)
         return message
 
     def probe_async(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Work[Message]:
         message = Message()
-        return self._start("probe_async", (peer, tag), (addressof(message._struct),), options, None, message)
+        return self._start("probe_async", _address(peer, tag), (addressof(message._struct),), options, None, message)
 
     def batch(self, **options: Unpack[MessageOptions]) -> Batch:
         """`with group.batch():` starts the sends and receives of the block together, and waits for all of them.
@@ -848,7 +873,13 @@ class Group:
     def grow(self, token: str, newcomers: int, timeout: Optional[float] = None) -> Group:
         """A larger group: these ranks, then `newcomers` that call `tutti.join`. Collective, with the same token."""
         group = c_void_p()
-        self._form(lib.tutti_group_grow, token.encode(), newcomers, deadline_ms(timeout), ctypes.byref(group))
+        self._form(
+            lib.tutti_group_grow,
+            token.encode(),
+            int32(newcomers, "newcomers"),
+            deadline_ms(timeout),
+            ctypes.byref(group),
+        )
         return Group(group.value or 0, self._family, self._keep)
 
 
@@ -913,7 +944,7 @@ def config_struct(config: dict[str, Any]) -> Tuple[ConfigStruct, Any]:
         if value is None:
             continue
         if name in ("rank", "world_size", "lanes", "device_index"):
-            setattr(struct, name, int(value))
+            setattr(struct, name, int32(value, name))
         elif name == "timeout":
             struct.timeout_ms = deadline_ms(value)
         elif name in ("backend", "device"):

@@ -14,7 +14,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Optional, Sequence
 
-from ._errors import BadState, Error, InvalidArgument, checked, fail
+from ._errors import BadState, Error, InvalidArgument, fail
 from ._native import ErrorStruct, lib
 from ._tensor import DTYPES, FORMATS, NAMES, Tensor, view
 
@@ -144,4 +144,3 @@ class Registration:
         except Error:
             if kind is None:
                 raise
-

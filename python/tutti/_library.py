@@ -8,6 +8,7 @@ import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import _heap
+from ._call import int32
 from ._errors import Busy, checked, fail
 from ._group import Group, open_group, reduce_op
 from ._native import RANK_FUNCTION, BackendStruct, ErrorStruct, KeyStruct, lib
@@ -90,7 +91,7 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
     statuses: List[int] = []
 
     def run() -> None:
-        statuses.append(lib.tutti_run_threads(ranks, callback, None, ctypes.addressof(details)))
+        statuses.append(lib.tutti_run_threads(int32(ranks, "ranks"), callback, None, ctypes.addressof(details)))
 
     caller = threading.Thread(target=run, name="tutti-threads", daemon=True)
     caller.start()

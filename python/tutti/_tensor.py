@@ -6,7 +6,7 @@ import sys
 from ctypes import c_char_p, c_int, c_int64, c_ssize_t, c_void_p, py_object
 from typing import Any, Iterable, Optional, Tuple
 
-from ._errors import InvalidArgument
+from ._errors import BadState, InvalidArgument
 from ._native import DELETER, DeviceStruct, DataTypeStruct, ManagedStruct, TensorStruct, lib
 
 CPU = 1
@@ -139,6 +139,17 @@ class Tensor:
     def is_compact(self) -> bool:
         """Whether the elements are adjacent in row-major order."""
         return bool(lib.tutti_tensor_is_compact(self.address))
+
+    def memory(self) -> memoryview:
+        """The elements, if they are adjacent and in host memory. Types that Python lacks are unsigned integers."""
+        if not self.is_compact or self._struct.device.device_type != CPU:
+            raise BadState("tutti: only adjacent elements in host memory can be seen as a memoryview")
+        letter: Any = "H" if self.dtype in ("bf16", "f16") else FORMATS.get(self.dtype, "B")
+        raw: Any = (ctypes.c_char * self.nbytes).from_address((self._struct.data or 0) + self._struct.byte_offset)
+        raw.owner = self
+        flat = memoryview(raw).cast("B")
+        found: memoryview = flat.cast(letter) if len(self.shape) == 1 or not self.nbytes else flat.cast(letter, list(self.shape))
+        return found.toreadonly() if self.read_only else found
 
     def __repr__(self) -> str:
         return f"tutti.Tensor({self.dtype}, shape {self.shape})"

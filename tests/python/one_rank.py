@@ -59,6 +59,9 @@ class Arrays(unittest.TestCase):
         np.testing.assert_array_equal(bits, [0x3F80, 0x4000])
         fresh = self.group.all_gather(tutti.Tensor(np.arange(3, dtype="i4")))
         np.testing.assert_array_equal(np.from_dlpack(fresh), [0, 1, 2])
+        self.assertEqual(tensor.memory().tolist(), [0x3F80, 0x4000])
+        self.assertEqual(tutti.Tensor(np.ones((2, 2))).memory().tolist(), [[1, 1], [1, 1]])
+        self.assertTrue(tutti.Tensor(b"abc").memory().readonly)
         back = np.from_dlpack(tutti.Tensor(np.arange(4)))
         gc.collect()
         np.testing.assert_array_equal(back, [0, 1, 2, 3])
@@ -93,6 +96,14 @@ class Arrays(unittest.TestCase):
         self.refuses("timeout", np.zeros(2), timeout=0)
         self.refuses("timeout", np.zeros(2), timeout=float("nan"))
         self.refuses("tag", np.zeros(2), tag=1 << 32)
+        for root in (1 << 32, -(1 << 40)):
+            with self.assertRaisesRegex(tutti.InvalidArgument, "root is .* out of range"):
+                self.group.broadcast(np.zeros(2), root=root)
+        with self.assertRaisesRegex(tutti.InvalidArgument, "63 bits"):
+            self.group.all_gather_v(np.zeros(1), counts=[1 << 64])
+        with self.assertRaises(TypeError):
+            self.group.send(np.zeros(1), "peer")
+        self.group.broadcast(np.zeros(2), root=np.int64(0), timeout=1e300)
         for wrong in ({"tag": "x"}, {"nonsense": 1}, {"scale": "2"}):
             with self.assertRaises(TypeError):
                 self.group.all_reduce(np.zeros(2), **wrong)
