@@ -9,7 +9,7 @@ import sys
 import threading
 from ctypes import addressof, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _interrupt
 from ._call import call_struct, deadline_ms, int32, local
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ._call import MessageOptions, Options
 
+T = TypeVar("T")
 ANY = -1
 """Any source, or any tag, of a receive."""
 ANY_SOURCE = ANY_TAG = ANY
@@ -311,7 +312,8 @@ class Group:
         """The blocking form: function(group, *before, call, *after). `keep` owns what the operation borrows."""
         state = local.state
         if state.is_main and self._in_slices(state):
-            self._start(name + "_async", before, after, options, keep, None).wait()
+            work = self._start(name + "_async", before, after, options, keep, None)
+            self._wait(work)
             return
         call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)
         state.group = self.handle
@@ -336,11 +338,17 @@ class Group:
 
     def _in_slices(self, state: Any) -> bool:
         """Whether a call of the main thread is started and awaited in slices, because nothing else would end it."""
-        if self._size == 1 or self._batches:
-            return False
-        if not _interrupt.armed:
-            _interrupt.arm(state)
-        return not (self._aborts and _interrupt.armed)
+        return self._size > 1 and not self._batches and not (self._aborts and _interrupt.watches(state))
+
+    def _wait(self, work: Work[T]) -> T:
+        """Waits for a call in slices. An exception of a signal handler ends it as the watch does."""
+        try:
+            return work.wait()
+        except Error:
+            raise
+        except BaseException:
+            lib.tutti_group_abort(self.handle, None)
+            raise
 
     def _start(
         self,
@@ -720,7 +728,7 @@ class Group:
         before = _address(peer, tag)
         state = local.state
         if state.is_main and self._in_slices(state):
-            return self.recv_alloc_async(peer, tag, **options).wait()
+            return self._wait(self.recv_alloc_async(peer, tag, **options))
         call, keep = call_struct(state.error_address, options) if options else (state.call_address, None)
         out = (addressof(made), addressof(message._struct))
         status = self._enter(lib.tutti_recv_alloc, self.handle, *before, call, *out)
@@ -791,7 +799,7 @@ class Group:
         """Waits until a message can be received. Its Timeout leaves the group usable."""
         message = Message()
         if local.state.is_main and self._in_slices(local.state):
-            return self.probe_async(peer, tag, **options).wait()
+            return self._wait(self.probe_async(peer, tag, **options))
         self._run("probe_wait", _address(peer, tag), (addressof(message._struct),), options, message)
         return message
 

@@ -7,7 +7,8 @@ has Python's own handler, which raises KeyboardInterrupt, and the main thread is
 daemon thread aborts the group of that call. The call returns REVOKED, and Python raises KeyboardInterrupt in its place.
 
 The other ranks get Revoked instead of a wait until the deadline, which is right: this rank has left the operation. A
-program's own handler of SIGINT may go on, so no group is aborted for it; it runs when the call returns.
+program's own handler of SIGINT may go on, so nothing may be aborted before it has run. While there is one, operations
+of the main thread are started and awaited in slices, between which handlers run.
 
 An abort does not end the making of a group: see in_other_thread.
 """
@@ -21,13 +22,21 @@ from typing import Any, Callable, List, Optional
 from ._native import lib
 
 _GRACE = 0.05
+_getsignal = getattr(signal.getsignal, "__wrapped__", signal.getsignal)  # without the conversion to an enum: 0.05 µs
 armed = False
 _refused = False
 _write = -1
 
 
+def watches(main: Any) -> bool:
+    """In the main thread: whether the watch would end a call that waits."""
+    if not armed:
+        arm(main)
+    return armed and _getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def arm(main: Any) -> None:
-    """In the main thread: starts the watch, if the wakeup descriptor is free. `main.group` is the group of its call."""
+    """Starts the watch, if the wakeup descriptor is free. `main.group` is the group of the main thread's call."""
     global armed, _refused, _write
     if armed or _refused:
         return

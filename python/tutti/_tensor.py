@@ -148,7 +148,9 @@ class Tensor:
         raw: Any = (ctypes.c_char * self.nbytes).from_address((self._struct.data or 0) + self._struct.byte_offset)
         raw.owner = self
         flat = memoryview(raw).cast("B")
-        found: memoryview = flat.cast(letter) if len(self.shape) == 1 or not self.nbytes else flat.cast(letter, list(self.shape))
+        found: memoryview = (
+            flat.cast(letter) if len(self.shape) == 1 or not self.nbytes else flat.cast(letter, list(self.shape))
+        )
         return found.toreadonly() if self.read_only else found
 
     def __repr__(self) -> str:

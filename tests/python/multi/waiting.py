@@ -145,6 +145,25 @@ class Waiting(unittest.TestCase):
             signal.signal(signal.SIGINT, previous)
         self.assertIsNone(WORLD.error())
 
+    def test_own_exception(self):
+        """An exception of a handler ends the call."""
+
+        def handler(*_):
+            raise ZeroDivisionError
+
+        previous = signal.signal(signal.SIGINT, handler) if ME == 0 else None
+        group = copy()
+        if ME == 0:
+            interrupt(0.1)
+            with self.assertRaises(ZeroDivisionError):
+                group.barrier()
+            signal.signal(signal.SIGINT, previous)
+        else:
+            with self.assertRaises(tutti.Revoked):
+                group.recv(np.zeros(1), 0)
+        WORLD.barrier()
+        group.destroy()
+
     def test_interrupt_init(self):
         if ME == 0:
             interrupt(0.3)
