@@ -130,7 +130,8 @@ class Group:
     """An ordered set of ranks that run operations together: from `tutti.init`, `split`, `create`, `shrink`, `grow`.
 
     Arrays are NumPy arrays, Tensors, or any object with `__dlpack__` or a buffer. They may have strides. Nothing is
-    copied. A method without `output` puts the result into a new array, or works in place where it says so.
+    copied. A method without `output` puts the result into a new array, or works in place where it says so. NAME_async
+    starts the operation NAME and returns a Work at once; its arrays are borrowed until the end.
 
     Keyword arguments of operations: see Options in tutti/_call.py. `with group:` destroys the group at the end. After
     an exception it aborts the group before, so that other ranks do not wait for this one.

@@ -42,9 +42,13 @@ def arm(main: Any) -> None:
         return
     read, write = os.pipe()
     os.set_blocking(write, False)
-    previous = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        previous = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        if previous != -1:
+            signal.set_wakeup_fd(previous)
+    except ValueError:  # an interpreter that gets no signals
+        previous = 0
     if previous != -1:
-        signal.set_wakeup_fd(previous)
         os.close(read)
         os.close(write)
         _refused = True

@@ -7,7 +7,6 @@ dropped; entries of ended operations are removed when the next one starts.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import ctypes
 import os
@@ -166,8 +165,10 @@ class Work(Generic[T]):
         return self._finish()
 
     async def _ended(self) -> None:
+        import asyncio  # here, because it is larger than this package
+
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
+        future = loop.create_future()
         fd = os.dup(self.fileno())  # a loop has one reader for a descriptor, and several tasks may wait
         try:
             loop.add_reader(fd, lambda: None if future.done() else future.set_result(None))
