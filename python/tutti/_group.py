@@ -365,7 +365,7 @@ class Group:
         state = local.state
         call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)
         work = c_void_p()
-        borrowed = (keep, kept, after, output, self)
+        borrowed = (keep, kept, after, output, self, work)
         _starting[id(work)] = borrowed  # KeyboardInterrupt may come between the start and the Work
         status = _functions[name](self.handle, *before, call, *after, addressof(work))
         if status:
