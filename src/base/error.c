@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names and texts of statuses and operations come from the X-macro lists of the public headers, so a new status has
+ * both at once. Filling an error never allocates and never fails: sentences are cut at the size of the message.
+ */
 #include "base/error.h"
 
 #include <errno.h>

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A joined tensor is cut along dimension `dim` into one part for each rank. As tutti_parts has it, the tensor is
+ * `outer` rows of `pitch` bytes, and a part is a run of units of `unit` bytes in each row. `outer` is the product of
+ * the dimensions before `dim`, `unit` the bytes of those behind it, `pitch` the unit times the length of `dim`.
+ * Products and sums are checked for overflow, since the caller's shapes are arbitrary. Lists of displacements are
+ * accepted in one pass if they ascend; only lists out of order are compared in pairs, O(n^2) for n ranks.
+ */
 #include "api/collectives/parts.h"
 
 #include <inttypes.h>

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Segments are files of memfd_create. Seals make them safe to map from another process: the size cannot change, so an
+ * access cannot raise SIGBUS, and with F_SEAL_FUTURE_WRITE (Linux 5.1) only the owner, whose mapping is older than the
+ * seal, can write. The doorbell, which all ranks write, has its size sealed only. The rank that adopts a descriptor
+ * checks seals and size before it maps the file, and trusts nothing else about it. Memory is committed by fallocate, so
+ * a shortage is an error here and not a signal at the first write.
+ */
 #include "backends/shm/segment.h"
 
 #include <errno.h>

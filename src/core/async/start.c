@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Until commit(), each failure goes to tti_start_refuse, and the caller gets the error. So all that can fail comes
+ * first: the worker's thread, memory for the lists, the link to the token. Messages are the exception: posting may fail
+ * after commit(), which is then undone. The work and its arrays come from a pool (work/pool.c), so starting an
+ * operation usually allocates nothing. A reference to the group is held until the submit function has returned, because
+ * the work may end on another thread before that.
+ */
 #include "core/async/start.h"
 
 #include <stdlib.h>

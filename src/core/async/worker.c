@@ -34,15 +34,19 @@ static void *run(void *argument)
         /* acquire: pairs with tti_worker_notify; what the notifier did before is visible to serve */
         uint32_t seen = atomic_load_explicit(&w->doorbell, memory_order_acquire);
         w->serve(w);
+        /* acquire: pairs with tti_worker_stop. A notification before the stop is visible to the load of `doorbell` then,
+         * and is served before the thread ends. */
         if (atomic_load_explicit(&w->stop, memory_order_acquire) &&
             atomic_load_explicit(&w->doorbell, memory_order_acquire) == seen) {
             return NULL;
         }
+        /* seq_cst, store then load: pairs with tti_worker_notify, see the protocol in worker.h */
         atomic_store_explicit(&w->asleep, 1, memory_order_seq_cst);
         if (atomic_load_explicit(&w->doorbell, memory_order_seq_cst) == seen) {
             syscall(SYS_futex, &w->doorbell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
         }
-        atomic_store_explicit(&w->asleep, 0, memory_order_relaxed); /* too late costs a notifier one needless wake */
+        /* relaxed: a notifier that still reads 1 makes one needless wake-up */
+        atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);
     }
 }
 
@@ -50,10 +54,11 @@ tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error
 {
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&worker->lock);
+    /* relaxed: `started` changes only under the lock */
     if (!atomic_load_explicit(&worker->started, memory_order_relaxed)) {
         int code = tti_thread_create(&worker->thread, NULL, run, worker);
         if (code == 0) {
-            /* release: pairs with the acquire in tti_worker_start */
+            /* release: pairs with the acquire in tti_worker_start and in tti_worker_stop, which reads `thread` */
             atomic_store_explicit(&worker->started, 1, memory_order_release);
         } else {
             status = tti_error_system(error, code, "no thread for asynchronous operations can be started");
@@ -65,7 +70,8 @@ tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error
 
 void tti_worker_notify(struct tti_worker *worker)
 {
-    /* seq_cst, see the protocol */
+    /* seq_cst, store then load: pairs with `asleep` and `doorbell` in run(), see the protocol in worker.h. The increment
+     * is a release as well, for the acquire loads of run() and tti_worker_doorbell. */
     atomic_fetch_add_explicit(&worker->doorbell, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst)) {
         syscall(SYS_futex, &worker->doorbell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
@@ -74,11 +80,13 @@ void tti_worker_notify(struct tti_worker *worker)
 
 uint32_t tti_worker_doorbell(const struct tti_worker *worker)
 {
+    /* acquire: pairs with tti_worker_notify; if the count has changed, the notifier's work is visible */
     return atomic_load_explicit(&worker->doorbell, memory_order_acquire);
 }
 
 void tti_worker_stop(struct tti_worker *worker)
 {
+    /* acquire: pairs with tti_worker_start_slow, perhaps of another thread */
     if (atomic_load_explicit(&worker->started, memory_order_acquire)) {
         /* release: pairs with the acquire in run(); the doorbell makes the thread read it */
         atomic_store_explicit(&worker->stop, 1, memory_order_release);

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names a new group and hands its plan to tti_group_open. All members have to compute the same name without asking one
+ * another, since the name is the prefix of their keys in the store:
+ *
+ * - a world: how many worlds this process has joined at that store as that rank ("w0", "w1", ...);
+ * - a group from a list: a hash of the parent's name and the list, and how often the parent has seen that list;
+ * - a split: each rank puts (colour, key) into the store and reads those of all others, n gets on each rank. The ranks
+ *   of one colour, sorted by key and then by rank, are such a list.
+ *
+ * The counts agree because all members make their groups in the same order. A rank that fails before it opens the group
+ * declines it, so that the others get its cause at once instead of a timeout.
+ */
 #include "core/membership/join.h"
 
 #include <pthread.h>

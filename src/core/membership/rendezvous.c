@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of functions that a backend gets to exchange keys and descriptors while a group forms (tutti_rendezvous in
+ * tutti/backend.h), on top of the store. A wait for a key is cut into slices (base/wait/polled_wait.h); between slices
+ * it polls for failures of other ranks. So a member that fails ends the waits of the others with its cause, long before
+ * their deadline.
+ */
 #include "core/membership/rendezvous.h"
 
 #include <stdio.h>

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of all settings, and the code that resolves them for one group. One row of the table has everything about a
+ * setting: key, environment variable, default, choices, range, help. `tutti info --config` and the errors are made from
+ * the same rows, so they cannot differ. Each value is checked once, when it is stored, and is kept as text in its plain
+ * form (a number as decimal digits, a bool as 0 or 1). So readers need no checks of their own.
+ */
 #include "core/settings/settings.h"
 
 #include <stdbool.h>

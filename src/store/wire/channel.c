@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The proofs and the frames of channel.h, by functions of libsodium (sodium.h). A proof and a key are both an HMAC over
+ * a label and the transcript (challenge, C, S); only the labels differ. Proofs are compared in constant time, so their
+ * duration does not reveal the right one. The number of a frame is used up even if the frame cannot be decrypted, so no
+ * nonce is used twice.
+ */
 #include "store/wire/channel.h"
 
 #include <errno.h>

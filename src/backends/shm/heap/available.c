@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads MemAvailable and SwapFree of /proc/meminfo, and the limits of the control group of this process and of all
+ * above it, for cgroup v2 and v1; the smallest rest counts. Page cache of a control group counts as available, because
+ * the kernel drops it under pressure. A file that is missing or says "max" is no limit. The result is a snapshot: other
+ * processes may take the memory before the caller does.
+ */
 #include "backends/shm/heap/available.h"
 
 #include <inttypes.h>

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A heap file has its full size from the start, and its size is sealed: no rank can shrink it under the others, whose
+ * access would then raise SIGBUS. It is sparse; pages are added with MADV_POPULATE_WRITE (fallocate before Linux 5.14)
+ * and given back by punching holes. Without this step the first write to a page that the system cannot supply would end
+ * the process with SIGBUS; here it is NO_MEMORY. Pages are added in steps of TTI_HEAP_STEP, with a poll for a failure
+ * of the group before each.
+ */
 #include "backends/shm/heap/file.h"
 
 #include <errno.h>

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening and closing a heap. A heap (struct tti_heap_shared) is one set of mappings for all groups of a rank that
+ * descend from one group, counted by references. A view is the heap as one of these groups sees it: it translates the
+ * group's ranks into members of the heap. The last view that closes ends the regions.
+ */
 #include "backends/shm/heap/heap.h"
 
 #include <fcntl.h>

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The kernel's list of mappings decides what is heap memory: the application may unmap or replace a part at any time,
+ * and Tutti is not notified. So a part belongs to a region only if the kernel reports a shared mapping of the region's
+ * file (inode and device) at the region's offset there. From Linux 6.11 on the ioctl PROCMAP_QUERY answers this for one
+ * address in about a microsecond; otherwise /proc/thread-self/maps is read as text. Before a range becomes heap memory,
+ * smaps (VmFlags) shows whether a file may lie over it.
+ *
+ * A forked child must not write into memory that the other ranks map. A handler of pthread_atfork maps each such part
+ * again in the child, as a private copy at the same address, so that pointers into it stay valid.
+ */
 #include "backends/shm/heap/ranges.h"
 
 #include <errno.h>

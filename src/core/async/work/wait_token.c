@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Waiting for a work or a token: both raise an event counter, on which the waiter sleeps. */
+/*
+ * Waiting for a work or a token: both raise an event counter, on which the waiter sleeps (a futex).
+ *
+ * Memory order: a notifier stores its flag (`ended` or `fired`) and then increments `event_count`, both with release.
+ * The waiter loads `event_count` and then the flags, all with acquire. If its load of the count sees the increment, it
+ * sees the flag, too, and does not sleep. If it does not see the increment, the kernel finds another count than `seen`
+ * and does not let it sleep, or the wake-up comes after it has gone to sleep.
+ *
+ * The waiter lies on the stack of its thread. tti_work_unwatch and tti_token_unlink return only when the notifying
+ * function is not running and will not run, so no notifier touches it afterwards.
+ */
 #include "core/async/work/wait_token.h"
 
 #include <limits.h>
@@ -18,13 +28,14 @@
 struct waiter {
     struct tti_watch watch;
     struct tti_token_link link;
-    _Atomic uint32_t ended; /* release by the thread that notifies, acquire by the waiter */
-    _Atomic uint32_t fired;
-    _Atomic uint32_t event_count;
+    _Atomic uint32_t ended;       /* release: work_ended; acquire: tti_work_wait_token, sleep_until_event */
+    _Atomic uint32_t fired;       /* release: token_fired; acquire: the same */
+    _Atomic uint32_t event_count; /* release: notify; acquire: sleep_until_event */
 };
 
 static void notify(struct waiter *v)
 {
+    /* release: pairs with the load in sleep_until_event, which then sees the flag that was stored before */
     atomic_fetch_add_explicit(&v->event_count, 1, memory_order_release);
     syscall(SYS_futex, &v->event_count, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
@@ -32,6 +43,7 @@ static void notify(struct waiter *v)
 static void work_ended(struct tti_watch *watch)
 {
     struct waiter *v = (struct waiter *)((char *)watch - offsetof(struct waiter, watch));
+    /* release: pairs with the acquire loads of `ended` by the waiter, as the one in token_fired does with `fired` */
     atomic_store_explicit(&v->ended, 1, memory_order_release);
     notify(v);
 }
@@ -47,6 +59,8 @@ static bool token_fired(struct tti_token_link *link)
 static void sleep_until_event(struct waiter *v, int64_t until_ns)
 {
     struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    /* acquire: pairs with notify. The count is read before the flags: an event after this load changes it, and then the
+     * futex does not sleep. */
     uint32_t seen = atomic_load_explicit(&v->event_count, memory_order_acquire);
     if (!atomic_load_explicit(&v->ended, memory_order_acquire) &&
         !atomic_load_explicit(&v->fired, memory_order_acquire)) {
@@ -76,6 +90,7 @@ tutti_status tti_work_wait_token(struct tti_work *w, int64_t until_ns, tutti_can
     bool ended = !tti_work_watch(w, &v.watch);
     if (!ended) {
         tti_work_push(w);
+        /* acquire: pairs with work_ended and token_fired */
         while (!atomic_load_explicit(&v.ended, memory_order_acquire) &&
                !atomic_load_explicit(&v.fired, memory_order_acquire) &&
                (until_ns == TTI_NEVER || tti_now_ns() < until_ns)) {
