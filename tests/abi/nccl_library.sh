@@ -25,12 +25,12 @@ compile -o "$program" "$source/tests/abi/nccl_available.c" "$build/libtutti.a" -
 compile -shared -fPIC -o "$work/driver.so" "$source/tests/abi/nccl_driver.c"
 export TUTTI_CUDA_LIBRARY=$work/driver.so
 
-# tells WHAT REGEX...: the program's output has lines that match. The command is in `ask`.
-ask=("$program")
-tells() {
+# check_output WHAT REGEX...: the program's output has lines that match. The command is in `command`.
+command=("$program")
+check_output() {
     local what=$1 line
     shift
-    "${ask[@]}" >"$work/out" 2>&1 || fail "$what: exit code $?"
+    "${command[@]}" >"$work/out" 2>&1 || fail "$what: exit code $?"
     for line in "$@"; do
         checks=$((checks + 1))
         grep -Eq -- "$line" "$work/out" || {
@@ -41,41 +41,41 @@ tells() {
 }
 
 export TUTTI_NCCL_LIBRARY=$nccl/libnccl.so.2
-tells "the real library" "^library: 22809 2\.28\.9 opened $nccl/libnccl\.so\.2$" '^backend: yes$' '^mapped: yes$' \
+check_output "the real library" "^library: 22809 2\.28\.9 opened $nccl/libnccl\.so\.2$" '^backend: yes$' '^mapped: yes$' \
     '^threads: 1$'
 checks=$((checks + 1))
 grep '^missing' "$work/out" && fail "the real library has everything"
-ask=("$build/tutti" info)
-tells "tutti info with the real library" '^  nccl +100  yes'
-TUTTI_NCCL_TREE_THRESHOLD=1M tells "what the library cannot honour" \
+command=("$build/tutti" info)
+check_output "tutti info with the real library" '^  nccl +100  yes'
+TUTTI_NCCL_TREE_THRESHOLD=1M check_output "what the library cannot honour" \
     '^ +not possible: nccl\.tree_threshold=1048576 has no effect: '
 export TUTTI_CUDA_LIBRARY=$work/no-driver.so
-tells "tutti info without a driver" '^  nccl +100  no: NCCL has no device here: '
-ask=("$program")
-tells "the real library without a driver" '^none: NCCL has no device here: .*no-driver\.so' \
+check_output "tutti info without a driver" '^  nccl +100  no: NCCL has no device here: '
+command=("$program")
+check_output "the real library without a driver" '^none: NCCL has no device here: .*no-driver\.so' \
     '^backend: no: NCCL has no device here: ' '^mapped: no$' '^threads: 1$'
 export TUTTI_CUDA_LIBRARY=$work/driver.so
 
 # Refused libraries.
 fake "$work/a/libnccl.so.2" 2708
 TUTTI_NCCL_LIBRARY=$work/a/libnccl.so.2
-tells "2.7.8" "^library: 20708 2\.7\.8 opened $work/a/libnccl\.so\.2$" '^backend: yes$'
+check_output "2.7.8" "^library: 20708 2\.7\.8 opened $work/a/libnccl\.so\.2$" '^backend: yes$'
 fake "$work/b/libnccl.so.2" 2604
 TUTTI_NCCL_LIBRARY=$work/b/libnccl.so.2
-tells "2.6.4" "^none: $work/b/libnccl\.so\.2 is NCCL 2\.6\.4, which is too old: 2\.7 or newer is needed$" \
+check_output "2.6.4" "^none: $work/b/libnccl\.so\.2 is NCCL 2\.6\.4, which is too old: 2\.7 or newer is needed$" \
     '^backend: no: .* too old' '^threads: 1$'
 fake "$work/b/libnccl.so.2" 22809 Send
-tells "no ncclSend" '^none: .* reports NCCL 2\.28\.9, but has no ncclSend$'
+check_output "no ncclSend" '^none: .* reports NCCL 2\.28\.9, but has no ncclSend$'
 fake "$work/b/libnccl.so.2" 22809 AlltoAll
-tells "no ncclAlltoAll" '^library: 22809' '^missing: AlltoAll$'
+check_output "no ncclAlltoAll" '^library: 22809' '^missing: AlltoAll$'
 fake "$work/b/libnccl.so.2" 21403 GetVersion
-tells "no ncclGetVersion" '^none: .* is not NCCL, or older than 2\.7: it has no ncclGetVersion$'
+check_output "no ncclGetVersion" '^none: .* is not NCCL, or older than 2\.7: it has no ncclGetVersion$'
 RESULT=3 fake "$work/b/libnccl.so.2" 22809
-tells "no version" '^none: .* reports no version: ncclGetVersion returned 3$'
+check_output "no version" '^none: .* reports no version: ncclGetVersion returned 3$'
 echo "no library at all" >"$work/b/libnccl.so.2"
-tells "a text file" "^none: $work/b/libnccl\.so\.2 cannot be opened: [^/]+; TUTTI_NCCL_LIBRARY may name NCCL's file$"
+check_output "a text file" "^none: $work/b/libnccl\.so\.2 cannot be opened: [^/]+; TUTTI_NCCL_LIBRARY may name NCCL's file$"
 rm "$work/b/libnccl.so.2"
-tells "no file" "^none: $work/b/libnccl\.so\.2 cannot be opened: cannot open shared object file: No such file"
+check_output "no file" "^none: $work/b/libnccl\.so\.2 cannot be opened: cannot open shared object file: No such file"
 
 # The search order: the variable, the process, the loader's path, Python's wheel.
 fake "$work/path/libnccl.so.2" 22001
@@ -83,14 +83,14 @@ fake "$work/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2" 2200
 fake "$work/prefix/lib/python3/dist-packages/nvidia/nccl/lib/libnccl.so.2" 22003
 fake "$work/other/libnccl.so.2" 22004
 export LD_LIBRARY_PATH=$work/path VIRTUAL_ENV=$work/venv TUTTI_NCCL_LIBRARY=$work/a/libnccl.so.2
-ask=("$program" "$work/other/libnccl.so.2")
-tells "the variable first" "^library: 20708 2\.7\.8 opened $work/a/"
+command=("$program" "$work/other/libnccl.so.2")
+check_output "the variable first" "^library: 20708 2\.7\.8 opened $work/a/"
 TUTTI_NCCL_LIBRARY=
-tells "then the process" "^library: 22004 2\.20\.4 loaded $work/other/"
-ask=("$program")
-tells "then the loader" "^library: 22001 2\.20\.1 opened $work/path/"
+check_output "then the process" "^library: 22004 2\.20\.4 loaded $work/other/"
+command=("$program")
+check_output "then the loader" "^library: 22001 2\.20\.1 opened $work/path/"
 echo "no library at all" >"$work/path/libnccl.so.2"
-tells "then the virtual environment" "^library: 22002 2\.20\.2 opened $work/venv/"
+check_output "then the virtual environment" "^library: 22002 2\.20\.2 opened $work/venv/"
 VIRTUAL_ENV=$work/none
-tells "then beside the interpreter" "^library: 22003 2\.20\.3 opened $work/prefix/"
+check_output "then beside the interpreter" "^library: 22003 2\.20\.3 opened $work/prefix/"
 finish

@@ -18,15 +18,15 @@ end() {
     status=$?
 }
 
-# reports REGEX: asks the launcher until its report matches. Ranks that have not reached the call yet are no hang.
-asks() {
+# reports REGEX: requests reports of the launcher until one matches. Ranks that have not reached the call yet are no hang.
+report_matches() {
     kill -QUIT "$launcher" 2>>"$work/asked" || return 1
     sleep 0.2
     grep -Eq -- "$1" "$work/err"
 }
 reports() {
     checks=$((checks + 1))
-    eventually asks "$1" || fail "no report says '$1'"
+    eventually report_matches "$1" || fail "no report says '$1'"
 }
 
 # A late rank is named, with its last operation; the job goes on after the report.
@@ -155,7 +155,7 @@ check_line err '4 records are left out' "an earlier job"
 "$tutti" trace dump --format pytorch -o "$work/hung_" "$work/deep/er" 2>>"$work/asked"
 "$tutti" trace metrics -o "$work/metrics" "$work/deep/er"
 checks=$((checks + 1))
-python3 - "$work" <<'PYTHON' || fail "a hang is not told as its readers expect"
+python3 - "$work" <<'PYTHON' || fail "the files of a hang are not as their readers expect"
 import pickle, sys
 work = sys.argv[1]
 for rank in range(3):

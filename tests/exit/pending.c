@@ -143,8 +143,8 @@ static tutti_status rank_of(tutti_group *world, void *unused)
         }
     } else if (strcmp(exits, "waited") == 0) {
         const tutti_status status = tutti_recv(g, tensor(SMALL), 0, 7, TUTTI_CALL(.error = &error), NULL);
-        expect(status != TUTTI_OK && status != TUTTI_TIMEOUT, "rank 0 has gone, and the others are told", &error);
-        expect(error.suspect == 0, "they are told of rank 0", &error);
+        expect(status != TUTTI_OK && status != TUTTI_TIMEOUT, "rank 0 has ended, and the others get an error", &error);
+        expect(error.suspect == 0, "the error names rank 0", &error);
     }
     return TUTTI_OK;
 }

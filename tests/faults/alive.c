@@ -20,7 +20,7 @@ static struct stage *stage;
 static tutti_group *group;
 static struct seen *own;
 
-static void meet(const char *when)
+static void barrier(const char *when)
 {
     tutti_error e;
     const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e));
@@ -91,7 +91,7 @@ static void *go_on(void *unused)
 {
     (void)unused;
     pause_us(LONG_US);
-    meet("without the main thread");
+    barrier("without the main thread");
     gather("without the main thread");
     tutti_group_destroy(group, NULL);
     tutti_finalize(NULL);
@@ -111,13 +111,13 @@ static void be_member(int32_t rank)
         fault(own, "init: %s", e.message);
         _exit(1);
     }
-    meet("before");
+    barrier("before");
     gather("before");
     for (int i = 0; i < 4; i++) {
         if (rank == 1) {
             child(ends[i]);
         }
-        meet("after the end of a child");
+        barrier("after the end of a child");
     }
     if (rank == 1) {
         pthread_t thread;

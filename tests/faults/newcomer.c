@@ -64,7 +64,7 @@ static bool look_at(struct seen *own, tutti_group *larger)
     return status == TUTTI_OK;
 }
 
-static void note(struct seen *own, tutti_status status, const tutti_error *e)
+static void check_error(struct seen *own, tutti_status status, const tutti_error *e)
 {
     char name[64];
     snprintf(name, sizeof(name), "rank %d (process %d) was killed", members, (int)atomic_load(&shared->newcomer));
@@ -99,7 +99,7 @@ static void be_member(int32_t rank)
         if (status == TUTTI_OK) {
             alive = look_at(own, larger);
         } else {
-            note(own, status, &e);
+            check_error(own, status, &e);
         }
         if (tutti_barrier(group, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
             fault(own, "the members' group: %s; ", e.message);

@@ -148,7 +148,7 @@ static void die_now(void *unused)
     raise(SIGKILL);
 }
 
-/* The ranks meet at a store for this; the victim may die while it connects. */
+/* The ranks connect to a store for this; the victim may die while it connects. */
 static tutti_status make_shared(tutti_group *g, enum step step, void **memory)
 {
     const struct script *s = &show->script;

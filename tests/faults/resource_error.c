@@ -45,7 +45,7 @@ static void check(enum fate fate, enum place place, int32_t occurrence, int32_t 
     } while (!text[0] && a_rank_was_missed() && ++attempts < ATTEMPTS);
     if (text[0] || attempts == ATTEMPTS) {
         tell_round(&r, stderr);
-        fprintf(stderr, ": %s%s\n", text, attempts == ATTEMPTS ? "somebody was missed each time" : "");
+        fprintf(stderr, ": %s%s\n", text, attempts == ATTEMPTS ? "a rank was missed in each attempt" : "");
         failures++;
     }
 }
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
         check(FATE_NO_DESCRIPTORS, PLACE_TIME, TO_CONNECT + more[i], (int32_t)i % size);
     }
     for (int32_t victim = 0; victim < size; victim++) {
-        for (int32_t occurrence = 1; occurrence <= 3; occurrence++) { /* the trial, the segment, the bell */
+        for (int32_t occurrence = 1; occurrence <= 3; occurrence++) { /* the trial, the segment, the doorbell */
             check(FATE_NO_MEMORY, PLACE_FILE, occurrence, victim);
         }
         check(FATE_NO_MEMORY, PLACE_COMMIT, 2, victim);

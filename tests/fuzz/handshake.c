@@ -121,7 +121,7 @@ static void be_client(struct fuzz_input *in, struct tti_service *service, struct
     say(in, p, frame, proof, fuzz_byte(in) % 2);
     settle(service);
     const int status = receive_reply(p, &reply, value, 128);
-    fuzz_expect(status != TUTTI_OK || right, "somebody was let in without the token");
+    fuzz_expect(status != TUTTI_OK || right, "a client was accepted without the token");
     if (status != TUTTI_OK) {
         return;
     }
@@ -229,7 +229,7 @@ static void try_client(struct fuzz_input *in)
     struct tti_client_connection line = {.fd = ends[0]};
     fuzz_expect(tti_client_handshake(client, &line, tti_deadline_ns(tti_now_ns(), 60000), &error) != TUTTI_OK &&
                     error.message[0],
-                "a client trusts somebody who has proven nothing");
+                "a client trusts a server without a proof");
     fuzz_expect(line.channel.stage != TTI_CHANNEL_SEALED, "a channel is sealed without a proof");
     close(ends[0]);
     close(ends[1]);

@@ -21,7 +21,7 @@ static tutti_status connect_to_input(struct tti_client *client, int64_t deadline
     (void)client;
     (void)deadline_ns;
     if (attempts++ == 2) {
-        return tti_error_set(error, TUTTI_PEER_LEFT, "nobody is there");
+        return tti_error_set(error, TUTTI_PEER_LEFT, "no server listens");
     }
     int ends[2];
     unsigned char bytes[2 * TTI_FRAME_HEADER + 512];

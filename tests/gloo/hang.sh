@@ -13,13 +13,13 @@ fi
 env --default-signal=INT,QUIT "$tutti" run -n 3 --backend gloo "$build/tests/diag/ranks" late >"$work/out" 2>"$work/err" </dev/null &
 launcher=$!
 wait_for_lines out ready 3
-asks() {
+report_matches() {
     kill -QUIT "$launcher" || return 1
     sleep 0.3
     grep -Eq 'suspect: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last' "$work/err"
 }
 checks=$((checks + 1))
-eventually asks || fail "no report names rank 1, with the time"
+eventually report_matches || fail "no report names rank 1, with the time"
 check_line err '^tutti run:   rank 2 waits in barrier #24, for .* s for rank 1$' "waits"
 kill -USR1 "$(sed -nE 's/.*suspect: rank 1 \(process ([0-9]+).*/\1/p' "$work/err" | head -1)"
 wait "$launcher"

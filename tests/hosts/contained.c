@@ -4,10 +4,11 @@
  *
  *   contained work           runs some of each kind of call with the other ranks, and rank 0 describes its group
  *   contained fill           takes 80 MiB of the heap
- *   contained mourn VICTIM   rank VICTIM says "ready" and waits to be killed; the other ranks
- *                            print how their calls end, and go on without it
+ *   contained killed VICTIM  rank VICTIM says "ready" and waits to be killed; the other ranks print how their calls
+ *                            end, and go on without it
  *   contained depart VICTIM  the same with a rank that returns from main with its group open
- *   contained shy VICTIM     the same while the group is made: rank VICTIM has come to the rendezvous, and hands over no memory
+ *   contained early VICTIM   the same while the group is made: rank VICTIM has reached the rendezvous, and has handed
+ *                            over no memory
  *   contained grow           ranks 0 and 1 make a group of two, which rank 2 joins by a token
  */
 #include <stdbool.h>
@@ -137,7 +138,7 @@ static int survive(tutti_group *g)
     while (status == TUTTI_OK) {
         status = tutti_all_reduce(g, &t, &t, TUTTI_MAX, TUTTI_CALL(.timeout_ms = 60000, .error = &e));
     }
-    printf("rank %d heard %s of rank %d: %s\n", tutti_group_rank(g), tutti_status_name(status), (int)e.suspect,
+    printf("rank %d got %s of rank %d: %s\n", tutti_group_rank(g), tutti_status_name(status), (int)e.suspect,
            e.message);
     if (tutti_group_shrink(g, 60000, &rest, &e) != TUTTI_OK) {
         return fail("shrink", &e);
@@ -210,7 +211,7 @@ static tutti_status get_until_terms(void *user, const char *key, void *value, si
 }
 
 /* Joins through the job's own store, but with functions that stop. */
-static tutti_status init_shyly(tutti_group **group, tutti_error *e)
+static tutti_status init_without_memory(tutti_group **group, tutti_error *e)
 {
     struct tti_world world;
     struct tti_store *store = NULL;
@@ -235,8 +236,8 @@ int main(int argc, char **argv)
     tutti_group *world = NULL;
     tutti_error e = {0};
     setvbuf(stdout, NULL, _IOLBF, 0);
-    const bool is_shy = is_victim && strcmp(mode, "shy") == 0;
-    if ((is_shy ? init_shyly(&world, &e) : tutti_init(NULL, &world, &e)) != TUTTI_OK) {
+    const bool is_early = is_victim && strcmp(mode, "early") == 0;
+    if ((is_early ? init_without_memory(&world, &e) : tutti_init(NULL, &world, &e)) != TUTTI_OK) {
         return fail("init", &e);
     }
     int code = 1;

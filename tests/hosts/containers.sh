@@ -119,26 +119,26 @@ kill_when_ready() {
     kill -KILL $child
 }
 
-check_mourned() { # WHAT
-    check_count out '^\[[01]\] rank [01] heard PEER_DEAD of rank 2: .*rank 2 \(process [0-9]+ of another PID namespace\) has died' 2 "$1"
+check_survived() { # WHAT
+    check_count out '^\[[01]\] rank [01] got PEER_DEAD of rank 2: .*rank 2 \(process [0-9]+ of another PID namespace\) has died' 2 "$1"
     check_count out 'goes on as [01] of 2 on shm$' 2 "$1"
 }
 
 for options in "--mount-proc" "--user --map-root-user --mount-proc"; do
     runs=$((runs + 1))
     for rank in 0 1 2; do
-        start_rank $rank $options -- "$contained" mourn 2
+        start_rank $rank $options -- "$contained" killed 2
     done
     kill_when_ready
     end_ranks
-    check_mourned "rank 2 is killed ($options)"
+    check_survived "rank 2 is killed ($options)"
 done
 
 # ... and before it has handed over any memory: the other ranks have its pidfd.
 for options in "--mount-proc" "--user --map-root-user --mount-proc"; do
     runs=$((runs + 1))
     for rank in 0 1 2; do
-        start_rank $rank $options -- "$contained" shy 2
+        start_rank $rank $options -- "$contained" early 2
     done
     kill_when_ready
     end_ranks
@@ -148,7 +148,7 @@ done
 
 run_ranks --mount-proc -- "$contained" depart 2
 check_status 0 "rank 2 leaves"
-check_count out '^\[[01]\] rank [01] heard PEER_LEFT of rank 2: ' 2 "rank 2 leaves"
+check_count out '^\[[01]\] rank [01] got PEER_LEFT of rank 2: ' 2 "rank 2 leaves"
 check_count out 'goes on as [01] of 2 on shm$' 2 "rank 2 leaves"
 
 # Each container has a limit of its own: 80 MiB of 128, which would not be enough for two.
@@ -221,8 +221,8 @@ check_status 0 "a directory in common"
 check_count out 'works on shm$' 3 "a directory in common"
 
 run_hosts --hosts 3 --launcher plain --kill 2@0 --since ready -- env TUTTI_SHM_DIRECTORY="$work/common" \
-    sh -c "$in_networks" sh "$contained" mourn 2
-check_count out '^\[host[01]\] rank [01] heard PEER_DEAD of rank 2: ' 2 "a directory in common, rank 2 is killed"
+    sh -c "$in_networks" sh "$contained" killed 2
+check_count out '^\[host[01]\] rank [01] got PEER_DEAD of rank 2: ' 2 "a directory in common, rank 2 is killed"
 check_count out 'goes on as [01] of 2 on shm$' 2 "a directory in common, rank 2 is killed"
 
 run_hosts --hosts 3 --launcher plain -- env TUTTI_SHM_DIRECTORY="$work/common" sh -c "$in_networks" sh \

@@ -2,7 +2,7 @@
 /*
  * A rank of a job on several hosts.
  *
- *   hello meet     finds the other ranks in the store, checks that each rank is there once and has the same size, and
+ *   hello world    finds the other ranks in the store, checks that each rank is there once and has the same size, and
  *                  prints "hello RANK SIZE LOCAL_RANK LOCAL_SIZE HOST"
  *   hello stay     the same, and then waits for a key that no rank sets
  *   hello init     joins the job as a group and says what came of it
@@ -71,7 +71,7 @@ static int final_barrier(struct tti_store *store, const struct rank_info *own)
     return 0;
 }
 
-static int meet(bool stays)
+static int find_world(bool stays)
 {
     struct tti_world world;
     tutti_error error;
@@ -119,5 +119,5 @@ int main(int argc, char **argv)
     if (strcmp(mode, "init") == 0) {
         return init();
     }
-    return meet(strcmp(mode, "stay") == 0);
+    return find_world(strcmp(mode, "stay") == 0);
 }

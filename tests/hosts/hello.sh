@@ -5,37 +5,37 @@
 # of ranks, and ranks may be dealt out round-robin.
 . "$(dirname "$0")/common.inc"
 
-run_hosts --hosts 2 --ranks 2 --rate 1gbit --count-bytes -- "$hello" meet
+run_hosts --hosts 2 --ranks 2 --rate 1gbit --count-bytes -- "$hello" world
 check_status 0 "2 hosts x 2 ranks"
 for rank in 0 1; do
     check_line out "^\[host0\] \[$rank\] hello $rank 4 $rank 2 host0\$" "2 hosts x 2 ranks"
     check_line out "^\[host1\] \[$((rank + 2))\] hello $((rank + 2)) 4 $rank 2 host1\$" "2 hosts x 2 ranks"
 done
-check_line out '^host1: eth0 sent [1-9][0-9]{2,} bytes, received [1-9][0-9]{2,}$' "they have talked through their cables"
+check_line out '^host1: eth0 sent [1-9][0-9]{2,} bytes, received [1-9][0-9]{2,}$' "the hosts have used their links"
 
-run_hosts --hosts 3 --ranks 3,1,2 -- "$hello" meet
+run_hosts --hosts 3 --ranks 3,1,2 -- "$hello" world
 check_status 0 "uneven hosts"
 check_count out ' hello [0-5] 6 ' 6 "uneven hosts"
 check_line out '\[host0\] \[2\] hello 2 6 2 3 host0$' "uneven hosts"
 check_line out '\[host1\] \[3\] hello 3 6 0 1 host1$' "uneven hosts"
 check_line out '\[host2\] \[5\] hello 5 6 1 2 host2$' "uneven hosts"
 
-run_hosts --hosts 2 --ranks 2 --interleave -- "$hello" meet
-check_status 0 "ranks in turn"
-check_line out '\[host0\] \[2\] hello 2 4 0 1 host0$' "ranks in turn"
-check_line out '\[host1\] \[3\] hello 3 4 0 1 host1$' "ranks in turn"
+run_hosts --hosts 2 --ranks 2 --interleave -- "$hello" world
+check_status 0 "interleaved ranks"
+check_line out '\[host0\] \[2\] hello 2 4 0 1 host0$' "interleaved ranks"
+check_line out '\[host1\] \[3\] hello 3 4 0 1 host1$' "interleaved ranks"
 
 # torchrun's and Slurm's variables: rank 0 serves the store, at a port that the other ranks find.
 run_hosts --hosts 2 --launcher plain -- sh -c 'export RANK=${TUTTI_HOST_ID#host} WORLD_SIZE=2 LOCAL_RANK=0
     export LOCAL_WORLD_SIZE=1 MASTER_ADDR=host0 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True
-    exec "$0" meet' "$hello"
+    exec "$0" world' "$hello"
 check_status 0 "torchrun on two hosts"
 check_line out '^\[host1\] hello 1 2 0 1 host1$' "torchrun on two hosts"
 
 run_hosts --hosts 2 --launcher plain -- sh -c 'export SLURM_PROCID=${TUTTI_HOST_ID#host} SLURM_NTASKS=2 SLURM_LOCALID=0
     export SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=host[0-1]
     export SLURM_NODEID=$SLURM_PROCID
-    exec "$0" meet' "$hello"
+    exec "$0" world' "$hello"
 check_status 0 "Slurm on two hosts"
 check_line out '^\[host1\] hello 1 2 0 -1 host1$' "Slurm on two hosts"
 
@@ -59,6 +59,6 @@ run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 3 ] || export TUTTI_LAN
 check_status 0 "one rank that does not fit"
 check_count out 'failed: rank 3 expects 4 ranks and 2 lanes, but rank [0-2] expects 4 ranks and 1 lanes' 3 \
     "all others name the rank that does not fit"
-check_line out '\[3\] failed: rank 0 expects 4 ranks and 1 lanes, but rank 3' "it hears, too"
+check_line out '\[3\] failed: rank 0 expects 4 ranks and 1 lanes, but rank 3' "this rank gets the error, too"
 
 finish

@@ -34,7 +34,7 @@ names() {
     cp "$work/$name.err" "$work/err"
     echo "$line" | grep -Eq "\(rank [0-9]+ is on host ($(IFS='|' && echo "$*"))\)" ||
         fail "$name: rank $rank does not name $*: '$line'"
-    [ "${ms:-999999}" -le "$late_ms" ] || fail "$name: rank $rank was told after ${ms:-?} ms"
+    [ "${ms:-999999}" -le "$late_ms" ] || fail "$name: rank $rank got the error after ${ms:-?} ms"
     latest=$((ms > latest ? ms : latest))
 }
 
@@ -62,5 +62,5 @@ names gloo3 1 host2
 names gloo3 2 host0 host1
 names killed 0 host2
 names killed 1 host2
-echo "the last rank was told after $latest ms, of which the deadline is $deadline_ms ms"
+echo "the last rank got the error after $latest ms, of which the deadline is $deadline_ms ms"
 finish

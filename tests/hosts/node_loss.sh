@@ -13,7 +13,7 @@ check_status 125 "host1 is dropped"
 for host in host0 host2; do
     check_line err "^\[$host\] tutti run: node 1 \(host1\) is lost: no message of it has arrived for 30\.0 s" "$host names host1"
 done
-check_count err 'is lost' 2 "nobody else is named"
+check_count err 'is lost' 2 "no other host is named"
 
 # The host that serves the store.
 run_hosts --hosts 2 --ranks 1 $silence --since here --cut 0@0.3 -- sh -c 'echo here; exec sleep 200'
@@ -25,7 +25,7 @@ check_line err '^\[host0\] tutti run: node 1 \(host1\) is lost: ' "and the other
 run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 3 ] || kill -SEGV $$; exec sleep 200'
 check_status 139 "a rank dies"
 check_count err 'rank 3 on node 1 \(host1\) killed by SIGSEGV after ' 2 "both nodes name it"
-check_count err 'tutti run:' 2 "and nobody else"
+check_count err 'tutti run:' 2 "and no other rank"
 
 # The script that makes the hosts is killed: nothing outlives it.
 "$hosts" run --tutti "$build/tutti" --hosts 2 --ranks 2 -- "$hello" stay >"$work/out" 2>"$work/err" </dev/null &

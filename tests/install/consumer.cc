@@ -24,7 +24,7 @@ int main()
     }
     tutti_error error;
     if (tutti_run_threads(2, agree, nullptr, &error) != TUTTI_OK) {
-        std::printf("two ranks could not meet: %s\n", error.message);
+        std::printf("two ranks could not form a group: %s\n", error.message);
         return 1;
     }
     std::printf("tutti %s\n", tutti_version_string());

@@ -38,7 +38,7 @@ done
 for command in "" $("$build/tutti" --help | sed -n 's/^  \([a-z]*\)  .*/-\1/p'); do
     grep -q '^\.SH OPTIONS\|^\.SH DESCRIPTION' "man1/tutti$command.1" || fail "tutti$command has no page"
 done
-grep -q 'ranks.*=' man1/tutti-run.1 || fail "tutti-run(1) does not tell of --ranks"
+grep -q 'ranks.*=' man1/tutti-run.1 || fail "tutti-run(1) does not describe --ranks"
 
 mapfile -t pages < <(grep -L '^\.so' man1/* man3/*)
 mandoc -T lint -W warning "${pages[@]}" || fail "mandoc complains"
@@ -60,5 +60,5 @@ rm man3/tutti_recv.3
 cmake -S "$source" -B "$work/build" -DTUTTI_HELP2MAN=TUTTI_HELP2MAN-NOTFOUND -DCMAKE_PROGRAM_PATH=/nowhere \
     -DTUTTI_EXAMPLES=OFF -DTUTTI_TESTS=OFF -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON >"$work/log" 2>&1 ||
     fail "configuring without the tools: $(tail -n 5 "$work/log")"
-grep -q 'Manual pages are left out: there is no Python' "$work/log" || fail "nobody says that pages are left out"
+grep -q 'Manual pages are left out: there is no Python' "$work/log" || fail "no message says that pages are left out"
 exit $failed

@@ -48,7 +48,7 @@ check_nothing_left "a good job"
 for rank in 0 2; do
     start 3 exit $rank 3
     finish_job 3 "rank $rank exits with 3 in the middle"
-    check_equal "$(grep -c "rank $rank exited with code 3" "$work/job.err")" 1 "who exited is named"
+    check_equal "$(grep -c "rank $rank exited with code 3" "$work/job.err")" 1 "the rank that exited is named"
 done
 
 for rank in 1 2 3; do
@@ -78,7 +78,7 @@ finish_job 137 "launcher, guard and ranks are killed"
 
 start 2
 kill -TERM "$launcher"
-finish_job 143 "the launcher is told to end"
+finish_job 143 "the launcher gets SIGTERM"
 
 # A stopped rank, then all processes are killed: no process waits for the stopped one.
 start 3

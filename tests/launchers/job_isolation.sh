@@ -48,13 +48,13 @@ check()
             return
         fi
         if [ "$(cut -d' ' -f5 "$work/$job.out" | sort -u | wc -l)" != 1 ]; then
-            fail "$family: the ranks of job $job would meet in different stores"
+            fail "$family: the ranks of job $job would use different stores"
             return
         fi
         urls+=("$(head -n 1 "$work/$job.out" | cut -d' ' -f5)")
     done
     if [ "${urls[0]}" = "${urls[1]}" ]; then
-        fail "$family: both jobs would meet in ${urls[0]}"
+        fail "$family: both jobs would use ${urls[0]}"
         return
     fi
     echo "$family: ${urls[0]} and ${urls[1]}"

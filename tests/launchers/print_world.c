@@ -43,7 +43,7 @@ static int exchange_infos(struct tti_store *store, const struct tti_world *world
         if (length != sizeof(rank_info) || rank_info.rank != rank ||
             memcmp(rank_info.job, own->job, sizeof(rank_info.job)) != 0 ||
             (rank_info.pid == own->pid) != (rank == own->rank)) {
-            fprintf(stderr, "print_world: rank %d of job %s met rank %d, process %d, of job %.31s\n", own->rank,
+            fprintf(stderr, "print_world: rank %d of job %s found rank %d, process %d, of job %.31s\n", own->rank,
                     own->job, rank_info.rank, rank_info.pid, rank_info.job);
             return 1;
         }

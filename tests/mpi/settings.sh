@@ -66,7 +66,7 @@ for flavour in $(flavours); do
 
     text=$(output_of "$flavour" 1 tests/mpi/settings run mpi.cuda_aware=yes) || fail "cuda_aware with $flavour: $text"
     has "$text" "threads multiple; device memory: CUDA yes" "mpi.cuda_aware=yes with $flavour"
-    grep -q "profil" <<<"$text" && fail "profiling that nobody has asked for: $text"
+    grep -q "profil" <<<"$text" && fail "profiling without the setting: $text"
     text=$(output_of "$flavour" 1 env LD_PRELOAD="$double" DOUBLE_CUDA=1 DOUBLE_INTEL=1 \
         DOUBLE_SHOW="I_MPI_ADJUST_ALLREDUCE $reduce" tests/mpi/settings run mpi.cuda_aware=no \
         mpi.tuning.all_reduce=2) || fail "mpi.cuda_aware=no with $flavour: $text"

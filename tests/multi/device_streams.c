@@ -13,7 +13,7 @@
 static int rank;
 static int ranks;
 
-static void note(tutti_status status, const tutti_error *error, void *user)
+static void record(tutti_status status, const tutti_error *error, void *user)
 {
     (void)error;
     *(int *)user = status != TUTTI_OK ? status : -1;
@@ -89,12 +89,13 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
     EXPECT_OK(tutti_group_create(g, all, ranks, NULL, &child, &err));
     const uint32_t tag = rank == 0 ? 1 : 0;
     /* a callback does get the error */
-    int noted = 0;
+    int recorded = 0;
     EXPECT_OK(tutti_all_reduce_async(child, &v->tensor, &v->tensor, TUTTI_SUM,
-                                     TUTTI_CALL(IN_LINE(stream), .tag = tag, .callback = note, .user = &noted), &work));
+                                     TUTTI_CALL(IN_LINE(stream), .tag = tag, .callback = record, .user = &recorded),
+                                     &work));
     EXPECT(cuda.synchronize(stream) == 0);
     EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == (ranks > 1 ? TUTTI_MISMATCH : TUTTI_OK));
-    EXPECT(noted == (ranks > 1 ? TUTTI_MISMATCH : -1));
+    EXPECT(recorded == (ranks > 1 ? TUTTI_MISMATCH : -1));
     EXPECT_OK(tutti_work_release(work));
     EXPECT_OK(tutti_barrier(child, TUTTI_CALL(.error = &err)));
     if (ranks > 1) {

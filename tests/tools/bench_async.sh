@@ -126,9 +126,9 @@ check_bench_refuses '^tutti bench: overlap comes first, and has options of its o
 run_tutti bench overlap --help
 check_status 0 "overlap --help"
 check_line out '^Usage: tutti bench overlap \[OPTION\.\.\.\]' "overlap --help"
-check_line out 'overlap: step/max = 1\.05x' "overlap --help tells of the last line"
+check_line out 'overlap: step/max = 1\.05x' "overlap --help describes the last line"
 run_tutti bench --help
-check_line out 'tutti bench overlap' "bench --help tells of overlap"
+check_line out 'tutti bench overlap' "bench --help lists overlap"
 
 # ---- the record: what `make bench-async` runs ----
 

@@ -85,10 +85,10 @@ for backend in shm local; do
 done
 
 # Peers and options that are not available.
-run_tutti bench --beside nobody
+run_tutti bench --beside unknown
 check_status 1 "an unknown peer"
-check_line err "^tutti bench: --beside nobody: no such peer here; there are tutti" "an unknown peer"
-run_tutti bench --beside ../nobody
+check_line err "^tutti bench: --beside unknown: no such peer here; there are tutti" "an unknown peer"
+run_tutti bench --beside ../unknown
 check_status 1 "a name that is a path"
 TUTTI_BENCH_PEERS=$work/nowhere run_tutti bench --beside gloo
 check_status 1 "a folder without peers"

@@ -187,8 +187,8 @@ done
 
 # All at once missing.
 TUTTI_BENCH_PEERS=$work/nowhere run_vs barrier -n 2 --vs gloo,openmpi --record "$work/none.csv"
-check_status 0 "nobody is there"
-check_count none.csv '^# missing ' 4 "nobody is there"
+check_status 0 "no peer is there"
+check_count none.csv '^# missing ' 4 "no peer is there"
 
 refused() { # REGEX ARGS...
     expected=$1

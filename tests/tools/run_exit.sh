@@ -10,16 +10,16 @@ check_equal "$(cat "$work/out" "$work/err")" "" "a good job is silent"
 
 run_tutti run -n 3 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then exit 3; fi; exec sleep 60'
 check_status 3 "the failing rank's code"
-check_line err '^tutti run: rank 1 exited with code 3 after [0-9]+\.[0-9] s \(pid [0-9]+\)$' "who failed"
+check_line err '^tutti run: rank 1 exited with code 3 after [0-9]+\.[0-9] s \(pid [0-9]+\)$' "the rank that failed is named"
 check_count err 'rank [0-9]' 1 "only the suspect is named"
 
 run_tutti run -n 3 sh -c 'if [ $TUTTI_RANK = 2 ]; then kill -SEGV $$; fi; exec sleep 60'
 check_status 139 "128 + SIGSEGV"
-check_line err '^tutti run: rank 2 killed by SIGSEGV after [0-9]+\.[0-9] s \(pid [0-9]+(, core dumped)?\)$' "who died"
+check_line err '^tutti run: rank 2 killed by SIGSEGV after [0-9]+\.[0-9] s \(pid [0-9]+(, core dumped)?\)$' "the rank that died is named"
 
 run_tutti run -n 2 sh -c 'if [ $TUTTI_RANK = 0 ]; then kill -KILL $$; fi; exec sleep 60'
 check_status 137 "128 + SIGKILL"
-check_line err 'rank 0 killed by SIGKILL' "who was killed"
+check_line err 'rank 0 killed by SIGKILL' "the rank that was killed is named"
 
 # The witness notices the victim's death and fails before the kernel has ended the victim: the launcher still names the
 # victim.

@@ -15,14 +15,14 @@ for victim in 0 2; do
     run_tutti run -n 3 --keep-going --timeout 200 -- "$survive" --kill $victim --at 50 --steps 400
     check_status 0 "rank $victim dies"
     check_line err "^tutti run: rank $victim killed by SIGKILL after .*; 2 go on\$" "rank $victim dies"
-    check_line out "step 50: .*rank $victim \\(process [0-9]+\\)" "the survivors hear who it was"
-    check_count out '^\[[0-9]\] 2 ranks go on from step 49$' 2 "both survivors go on"
-    check_line out '400 steps on 2 ranks at the end: .*the same parameters everywhere' "they come to the end"
+    check_line out "step 50: .*rank $victim \\(process [0-9]+\\)" "the remaining ranks name it"
+    check_count out '^\[[0-9]\] 2 ranks go on from step 49$' 2 "both remaining ranks go on"
+    check_line out '400 steps on 2 ranks at the end: .*the same parameters everywhere' "they finish all steps"
 done
 
 run_tutti run -n 2 --timeout 200 -- "$survive" --steps 400
-check_status 0 "nobody dies"
-check_line out '400 steps on 2 ranks' "nobody dies"
+check_status 0 "no rank dies"
+check_line out '400 steps on 2 ranks' "no rank dies"
 
 # Without the option the launcher ends all of them.
 run_tutti run -n 3 --timeout 200 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then kill -KILL $$; fi; exec sleep 100'
@@ -33,7 +33,7 @@ check_no_line err ' 0 go' "all fail"
 [ "$status" -ge 3 ] && [ "$status" -le 5 ] || fail "all fail: exit code $status"
 
 run_tutti run -n 2 --keep-going -- sh -c 'exit $((TUTTI_RANK * 3))'
-check_status 0 "one fails, whoever is last"
+check_status 0 "one fails, whichever ends last"
 check_line err 'rank 1 exited with code 3' "one fails"
 
 run_tutti run --keep-going --nnodes 2 --node-rank 0 --master-addr localhost true

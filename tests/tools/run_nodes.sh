@@ -183,8 +183,8 @@ for what in lost answer code; do
 done
 
 run_tutti run --nnodes 2 --node-rank 0 --master-addr 192.0.2.1 --master-port "$port" true
-check_status 125 "an address of somebody else"
-check_line err 'cannot serve at 192\.0\.2\.1:.*--master-addr must be an address of this host' "an address of somebody else"
+check_status 125 "an address of another host"
+check_line err 'cannot serve at 192\.0\.2\.1:.*--master-addr must be an address of this host' "an address of another host"
 
 # A job with a token: launchers and ranks prove it; one that cannot gets an error.
 token="a token for this test only $$"

@@ -12,7 +12,7 @@ struct tti_job_identity {
     int port;        /* MASTER_PORT for torch: free, and held by the launcher of node 0 (bound, not listening) */
     int first_rank;  /* of this node */
     int world_size;  /* of all nodes */
-    char store[320]; /* where the ranks meet */
+    char store[320]; /* the rendezvous store of the ranks */
 };
 
 #endif

@@ -184,7 +184,7 @@ static int run_alone(const struct tti_run_options *options, struct tti_job_ident
     if (tti_store_open(identity->store, true, 10000, &store, &error) != TUTTI_OK) {
         char reason[TTI_RUN_REASON_LENGTH];
         tti_run_describe_errno(EMFILE, ranks_here, reason, sizeof(reason));
-        fprintf(stderr, "tutti run: cannot open the store where the ranks meet: %s%s%s\n", error.message,
+        fprintf(stderr, "tutti run: cannot open the rendezvous store: %s%s%s\n", error.message,
                 error.status == TUTTI_NO_RESOURCE ? "; " : "", error.status == TUTTI_NO_RESOURCE ? reason : "");
         return TTI_EXIT_FAILED;
     }

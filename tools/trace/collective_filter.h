@@ -26,12 +26,12 @@ struct tti_collective_filter {
 };
 
 /* Keeps pointers to the records. False if there is no memory. */
-bool tti_collective_filter_make(struct tti_collective_filter *told, const struct tti_record *records, size_t count);
-void tti_collective_filter_free(struct tti_collective_filter *told);
+bool tti_collective_filter_make(struct tti_collective_filter *filter, const struct tti_record *records, size_t count);
+void tti_collective_filter_free(struct tti_collective_filter *filter);
 
 /* Whether the operation is a collective that has its number. */
 bool tti_is_collective(const struct tti_snapshot_op *op);
-bool tti_collective_is_kept(const struct tti_collective_filter *told, const struct tti_snapshot *s,
+bool tti_collective_is_kept(const struct tti_collective_filter *filter, const struct tti_snapshot *s,
                             const struct tti_snapshot_op *op);
 
 #endif

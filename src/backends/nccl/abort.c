@@ -2,7 +2,7 @@
 /*
  * How a group fails. A communicator that has lost a rank, or whose ranks are out of step, cannot be used again, and its
  * kernels wait for ever. So the first rank to detect a failure records the cause and aborts every lane's communicator,
- * which ends the kernels. The other ranks get an error from the library if a connection breaks, or meet their
+ * which ends the kernels. The other ranks get an error from the library if a connection breaks, or reach their
  * deadlines.
  */
 #include "backends/nccl/abort.h"

@@ -130,7 +130,7 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
     status = tti_mapping_create("tutti-doorbell", layout->doorbell_bytes, layout->doorbell_bytes, &s->doorbell, error);
     if (status == TUTTI_OK && (status = tti_mapping_seal_size(&s->doorbell, error)) == TUTTI_OK &&
         info->world_size > 1) {
-        status = channel_put_fd(p, "bell", s->doorbell.fd, info->world_size - 1, error);
+        status = channel_put_fd(p, "doorbell", s->doorbell.fd, info->world_size - 1, error);
     }
     return status;
 }
@@ -238,7 +238,7 @@ static tutti_status map_segments(const tutti_open_info *info, const struct chann
         }
     }
     if (status == TUTTI_OK && info->rank != 0) {
-        status = await_descriptor(info, p, "bell", 0, s, deadline, &fd, error);
+        status = await_descriptor(info, p, "doorbell", 0, s, deadline, &fd, error);
         if (status == TUTTI_OK) {
             status = tti_mapping_adopt(fd, layout->doorbell_bytes, 1, 0, &s->doorbell, error);
         }

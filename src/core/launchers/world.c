@@ -99,7 +99,7 @@ static tutti_status needs_store(const struct tti_world *world, const char *why, 
 {
     return tti_error_set(
         error, TUTTI_INVALID_ARGUMENT,
-        "the ranks started by %s cannot choose a store to meet at: %s; set TUTTI_STORE, for example to "
+        "the ranks started by %s cannot choose a rendezvous store: %s; set TUTTI_STORE, for example to "
         "tcp://HOST:PORT with the host of rank 0, on all of them",
         world->family, why);
 }
@@ -113,7 +113,7 @@ static tutti_status choose_store_tutti(struct tti_world *world, tutti_error *err
 {
     return tti_error_set(
         error, TUTTI_INVALID_ARGUMENT,
-        "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it names the store where the ranks meet, for example "
+        "TUTTI_WORLD_SIZE is %d, but TUTTI_STORE is not set: it names the rendezvous store, for example "
         "unix:NAME or tcp://HOST:PORT",
         world->size);
 }

@@ -104,8 +104,8 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
         if (store[0] == '\0' && !own_store && world->size > 1 && !alone) {
             return tti_error_set(
                 error, TUTTI_INVALID_ARGUMENT,
-                "config.world_size is %d, but neither config.store nor TUTTI_STORE names the store where the ranks "
-                "meet",
+                "config.world_size is %d, but neither config.store nor TUTTI_STORE names the rendezvous "
+                "store",
                 world->size);
         }
     } else {

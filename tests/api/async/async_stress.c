@@ -91,7 +91,7 @@ static void take_off(struct worker *w, struct operation *o, int number)
     }
     if (own >> 8 & 1) {
         o->expects_call = true;
-        call.callback = noted;
+        call.callback = recorded;
         call.user = o;
     }
     o->status = start(w->group, o, &call);
@@ -222,14 +222,14 @@ static void compare_sums(void)
 {
     uint64_t cancelled = 0;
     for (int lane = 0; lane < LANES; lane++) {
-        const bool everybody = kind_of_lane[lane] != REDUCE_SCATTER && kind_of_lane[lane] != ALL_TO_ALL;
+        const bool on_all_ranks = kind_of_lane[lane] != REDUCE_SCATTER && kind_of_lane[lane] != ALL_TO_ALL;
         const uint64_t in = taken_in[0][lane] + taken_in[1][lane];
         EXPECT(cancelled_in[0][lane] == cancelled_in[1][lane]);
         cancelled += cancelled_in[0][lane];
         if (kind_of_lane[lane] == BARRIER) {
             continue;
         }
-        if (everybody) {
+        if (on_all_ranks) {
             EXPECT(given_out[0][lane] == in && given_out[1][lane] == in);
         } else {
             EXPECT(given_out[0][lane] + given_out[1][lane] == in);

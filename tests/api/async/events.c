@@ -13,7 +13,7 @@
 static const int64_t one = 1;
 
 /* The events that a handler got. */
-struct noted {
+struct recorded {
     _Atomic int calls;
     tutti_status status;
     tutti_operation operation;
@@ -23,9 +23,9 @@ struct noted {
     tutti_error error;
 };
 
-static void note(const tutti_event *event, void *user)
+static void record(const tutti_event *event, void *user)
 {
-    struct noted *h = user;
+    struct recorded *h = user;
     EXPECT(event->size == sizeof(*event) && event->error && event->error->status == event->status);
     h->status = event->status;
     h->operation = event->operation;
@@ -42,22 +42,23 @@ static void every_kind(tutti_group *g)
     tutti_events *events = NULL;
     tutti_work *work = NULL;
     tutti_work *numbered = NULL;
-    struct noted complete = {0};
-    struct noted failed = {0};
-    struct noted handler = {0};
-    struct noted second = {0};
+    struct recorded complete = {0};
+    struct recorded failed = {0};
+    struct recorded handler = {0};
+    struct recorded second = {0};
     int32_t value = 1;
     int64_t listener = 0;
     EXPECT_OK(tutti_events_create(g, &events, &e));
-    EXPECT_OK(tutti_events_on_complete(events, note, &complete, &listener, &e));
-    EXPECT_OK(tutti_events_on_error(events, note, &failed, NULL, &e));
-    EXPECT_OK(tutti_events_on_operation(events, 42, note, &second, NULL, &e));
+    EXPECT_OK(tutti_events_on_complete(events, record, &complete, &listener, &e));
+    EXPECT_OK(tutti_events_on_error(events, record, &failed, NULL, &e));
+    EXPECT_OK(tutti_events_on_operation(events, 42, record, &second, NULL, &e));
     EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.lane = 2), &work));
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
     EXPECT(atomic_load(&complete.calls) == 1 && complete.operation == TUTTI_OP_BARRIER && complete.lane == 2);
     EXPECT(complete.operation_id == 0 && complete.work == work && complete.error.rank == tutti_group_rank(g));
     EXPECT_OK(tutti_work_release(work));
-    EXPECT_OK(tutti_events_start(events, 42, start_sum, &value, TUTTI_CALL(.lane = 3), note, &handler, &numbered, &e));
+    EXPECT_OK(
+        tutti_events_start(events, 42, start_sum, &value, TUTTI_CALL(.lane = 3), record, &handler, &numbered, &e));
     EXPECT(e.status == TUTTI_OK);
     EXPECT_OK(tutti_work_wait(numbered, TUTTI_FOREVER));
     EXPECT(value == RANKS && atomic_load(&handler.calls) == 1 && atomic_load(&second.calls) == 1);
@@ -66,7 +67,7 @@ static void every_kind(tutti_group *g)
     EXPECT_OK(tutti_work_release(numbered));
     /* without a place for the work, the library releases it at once */
     int32_t ended;
-    EXPECT_OK(tutti_events_start(events, 43, start_sum, &value, NULL, note, &handler, NULL, &e));
+    EXPECT_OK(tutti_events_start(events, 43, start_sum, &value, NULL, record, &handler, NULL, &e));
     EXPECT_OK(tutti_barrier(g, NULL)); /* in the same lane */
     EXPECT(atomic_load(&handler.calls) == 2 && tutti_work_test(handler.work, &ended) == TUTTI_BAD_STATE);
     /* synchronous operations do not call it */
@@ -106,13 +107,13 @@ static void number_lost(tutti_group *g)
     tutti_group *other = NULL;
     tutti_work *const untouched = (tutti_work *)(void *)&e;
     tutti_work *work = untouched;
-    struct noted handler = {0};
+    struct recorded handler = {0};
     struct careless c = {.value = 1};
     int32_t ended;
     EXPECT_OK(tutti_group_create(g, (const int32_t[]){0, 1}, RANKS, NULL, &other, &e));
     EXPECT_OK(tutti_events_create(g, &events, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "events_start: the start function has not passed on the call options",
-                 tutti_events_start(events, 42, start_carelessly, &c, NULL, note, &handler, &work, &e));
+                 tutti_events_start(events, 42, start_carelessly, &c, NULL, record, &handler, &work, &e));
     EXPECT(strstr(e.message, "the number 0 instead of 42") && strstr(e.message, "has been waited for"));
     EXPECT(e.rank == tutti_group_rank(g) && work == untouched && c.value == RANKS);
     EXPECT(tutti_work_test(c.work, &ended) == TUTTI_BAD_STATE);
@@ -122,7 +123,7 @@ static void number_lost(tutti_group *g)
     EXPECT_OK(tutti_work_release(work));
     c = (struct careless){.group = other, .value = 1};
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "runs on another group",
-                 tutti_events_start(events, 42, start_carelessly, &c, NULL, note, &handler, NULL, &e));
+                 tutti_events_start(events, 42, start_carelessly, &c, NULL, record, &handler, NULL, &e));
     EXPECT(c.value == RANKS && tutti_work_test(c.work, &ended) == TUTTI_BAD_STATE);
     EXPECT_OK(tutti_barrier(g, NULL));
     EXPECT(atomic_load(&handler.calls) == 0);
@@ -136,15 +137,15 @@ static void failures(tutti_group *g)
     tutti_error e;
     tutti_events *events = NULL;
     tutti_work *work = NULL;
-    struct noted complete = {0};
-    struct noted failed = {0};
-    struct noted handler = {0};
+    struct recorded complete = {0};
+    struct recorded failed = {0};
+    struct recorded handler = {0};
     int32_t value = 1;
     DLTensor t = tutti_tensor_1d(&value, &one, tutti_group_rank(g) == 0 ? TUTTI_I32 : TUTTI_F32);
     EXPECT_OK(tutti_events_create(g, &events, &e));
-    EXPECT_OK(tutti_events_on_complete(events, note, &complete, NULL, &e));
-    EXPECT_OK(tutti_events_on_error(events, note, &failed, NULL, &e));
-    EXPECT_OK(tutti_events_on_operation(events, 5, note, &handler, NULL, &e));
+    EXPECT_OK(tutti_events_on_complete(events, record, &complete, NULL, &e));
+    EXPECT_OK(tutti_events_on_error(events, record, &failed, NULL, &e));
+    EXPECT_OK(tutti_events_on_operation(events, 5, record, &handler, NULL, &e));
     EXPECT_OK(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.operation_id = 5), &work));
     EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_MISMATCH);
     EXPECT(atomic_load(&failed.calls) == 1 && failed.status == TUTTI_MISMATCH);
@@ -269,10 +270,10 @@ static void taken_back(tutti_group *g)
     tutti_error e;
     tutti_events *events = NULL;
     tutti_work *work = NULL;
-    struct noted handler = {0};
+    struct recorded handler = {0};
     int64_t id = 0;
     EXPECT_OK(tutti_events_create(g, &events, &e));
-    EXPECT_OK(tutti_events_on_operation(events, 8, note, &handler, &id, &e));
+    EXPECT_OK(tutti_events_on_operation(events, 8, record, &handler, &id, &e));
     if (tutti_group_rank(g) == 0) {
         EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.operation_id = 8), &work));
         EXPECT_OK(tutti_events_remove(events, id, &e)); /* rank 1 has not come yet: it waits for the next barrier */
@@ -295,8 +296,8 @@ static void deadlines(tutti_group *g)
     tutti_error e;
     tutti_events *events = NULL;
     tutti_work *work = NULL;
-    struct noted failed = {0};
-    struct noted handler = {0};
+    struct recorded failed = {0};
+    struct recorded handler = {0};
     if (tutti_group_rank(g) == 1) {
         while (atomic_load(&deadline_over) == 0) {
             sched_yield();
@@ -304,9 +305,9 @@ static void deadlines(tutti_group *g)
         return;
     }
     EXPECT_OK(tutti_events_create(g, &events, &e));
-    EXPECT_OK(tutti_events_on_error(events, note, &failed, NULL, &e));
+    EXPECT_OK(tutti_events_on_error(events, record, &failed, NULL, &e));
     EXPECT_OK(
-        tutti_events_start(events, -9, start_barrier, NULL, TUTTI_CALL(.timeout_ms = 50), note, &handler, &work, &e));
+        tutti_events_start(events, -9, start_barrier, NULL, TUTTI_CALL(.timeout_ms = 50), record, &handler, &work, &e));
     EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_TIMEOUT);
     EXPECT(atomic_load(&handler.calls) == 1 && handler.status == TUTTI_TIMEOUT && handler.operation_id == -9);
     EXPECT(handler.error.suspect == 1 && handler.error.deadline_ms == 50);
@@ -337,12 +338,12 @@ static tutti_status alone(tutti_group *g, void *user)
     (void)user;
     tutti_error e;
     tutti_events *events = NULL;
-    static struct noted handlers[200];
+    static struct recorded handlers[200];
     EXPECT_OK(tutti_events_create(g, &events, &e));
     for (int i = 0; i < 200; i++) {
         tutti_work *work = NULL;
         int32_t value = 7;
-        EXPECT_OK(tutti_events_start(events, 1 + i % 2, start_sum, &value, NULL, note, &handlers[i], &work, &e));
+        EXPECT_OK(tutti_events_start(events, 1 + i % 2, start_sum, &value, NULL, record, &handlers[i], &work, &e));
         EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
         EXPECT(atomic_load(&handlers[i].calls) == 1 && handlers[i].work == work && value == 7);
         EXPECT_OK(tutti_work_release(work));

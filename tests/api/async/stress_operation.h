@@ -55,7 +55,7 @@ struct operation {
     tutti_error error;
     bool expects_call;
     _Atomic int calls; /* release by the callback, acquire by the thread that waits for it */
-    tutti_status noted;
+    tutti_status recorded;
     int number;
     bool cancellable;
 };
@@ -65,10 +65,10 @@ static inline uint64_t element(uint64_t key, int rank, int64_t i)
     return mix(key, (uint64_t)i * RANKS + (uint64_t)rank);
 }
 
-static inline void noted(tutti_status status, const tutti_error *error, void *user)
+static inline void recorded(tutti_status status, const tutti_error *error, void *user)
 {
     struct operation *o = user;
-    o->noted = error ? status : TUTTI_INTERNAL;
+    o->recorded = error ? status : TUTTI_INTERNAL;
     atomic_fetch_add_explicit(&o->calls, 1, memory_order_release);
 }
 
@@ -295,11 +295,11 @@ static inline void end(struct operation *o, uint64_t draw)
         while (o->expects_call && atomic_load_explicit(&o->calls, memory_order_acquire) == 0) {
             sched_yield();
         }
-        o->status = o->expects_call ? o->noted : o->status;
+        o->status = o->expects_call ? o->recorded : o->status;
     }
     if (o->expects_call) {
         EXPECT(atomic_load_explicit(&o->calls, memory_order_acquire) == 1);
-        EXPECT(o->noted == o->status);
+        EXPECT(o->recorded == o->status);
     }
     if (o->status == TUTTI_OK) {
         compare(o);

@@ -32,7 +32,7 @@ static int32_t is_cancelled(tutti_work *work)
 
 /* ---- one work --------------------------------------------------------------------------------------------------- */
 
-struct told {
+struct outcome {
     int calls;
     tutti_status status;
     char message[64];
@@ -40,9 +40,9 @@ struct told {
     int64_t number;
 };
 
-static void note(tutti_status status, const tutti_error *error, void *user)
+static void record(tutti_status status, const tutti_error *error, void *user)
 {
-    struct told *t = user;
+    struct outcome *t = user;
     EXPECT(error->status == status);
     t->calls++;
     t->status = status;
@@ -55,24 +55,24 @@ static void answers(tutti_group *g)
     int32_t values[3] = {1, 2, 3};
     DLTensor output = tutti_tensor_1d(values, &three, TUTTI_I32);
     DLTensor view;
-    struct told told = {0};
+    struct outcome outcome = {0};
     int fd = -1;
     tutti_work *work = NULL;
-    EXPECT_OK(tutti_work_create(g, &output, TUTTI_CALL(.callback = note, .user = &told, .error = &e), &work));
+    EXPECT_OK(tutti_work_create(g, &output, TUTTI_CALL(.callback = record, .user = &outcome, .error = &e), &work));
     EXPECT(e.status == TUTTI_OK && !has_ended(work) && tutti_work_wait(work, 0) == TUTTI_BUSY);
     EXPECT(tutti_work_wait(work, 1) == TUTTI_BUSY && tutti_work_error(work, &e) == TUTTI_BAD_STATE);
     EXPECT(tutti_work_result(work, &view, &e) == TUTTI_BAD_STATE && is_cancelled(work) == 0);
     EXPECT_OK(tutti_work_eventfd(work, &fd, &e));
     struct pollfd readable = {.fd = fd, .events = POLLIN};
-    EXPECT(poll(&readable, 1, 0) == 0 && told.calls == 0);
+    EXPECT(poll(&readable, 1, 0) == 0 && outcome.calls == 0);
     EXPECT_OK(tutti_work_complete(work, TUTTI_OK, NULL, &e));
-    EXPECT(e.status == TUTTI_OK && told.calls == 1 && told.status == TUTTI_OK && has_ended(work));
+    EXPECT(e.status == TUTTI_OK && outcome.calls == 1 && outcome.status == TUTTI_OK && has_ended(work));
     EXPECT(poll(&readable, 1, 0) == 1 && tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_OK);
     EXPECT_OK(tutti_work_result(work, &view, &e));
     EXPECT(view.data == values && view.ndim == 1 && view.shape != output.shape && view.shape[0] == 3);
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "completed already", tutti_work_complete(work, TUTTI_OK, NULL, &e));
     EXPECT_ERROR(&e, TUTTI_TOO_LATE, "task", tutti_work_cancel(work, &e));
-    EXPECT(end(work) == TUTTI_OK && told.calls == 1);
+    EXPECT(end(work) == TUTTI_OK && outcome.calls == 1);
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "completed already", tutti_work_complete(work, TUTTI_OK, NULL, &e));
     EXPECT(tutti_work_cancelled(work, &fd) == TUTTI_BAD_STATE);
 }
@@ -81,10 +81,10 @@ static void failures(tutti_group *g)
 {
     tutti_error e;
     DLTensor view;
-    struct told told = {0};
-    tutti_work *work = make(g, TUTTI_CALL(.callback = note, .user = &told));
+    struct outcome outcome = {0};
+    tutti_work *work = make(g, TUTTI_CALL(.callback = record, .user = &outcome));
     EXPECT_OK(tutti_work_complete(work, TUTTI_SYSTEM, "the disk is full", NULL));
-    EXPECT(told.calls == 1 && told.status == TUTTI_SYSTEM && strcmp(told.message, "the disk is full") == 0);
+    EXPECT(outcome.calls == 1 && outcome.status == TUTTI_SYSTEM && strcmp(outcome.message, "the disk is full") == 0);
     EXPECT_OK(tutti_work_error(work, &e));
     EXPECT(e.status == TUTTI_SYSTEM && strcmp(e.message, "the disk is full") == 0 && e.scope == TUTTI_SCOPE_WORK);
     EXPECT(e.operation == TUTTI_OP_TASK && e.rank == tutti_group_rank(g) && e.suspect == -1 && e.deadline_ms == -1);
@@ -96,7 +96,7 @@ static void failures(tutti_group *g)
     EXPECT(end(work) == TUTTI_TIMEOUT);
     EXPECT_USABLE(g); /* no status of a task is the group's */
     work = make(g, NULL);
-    EXPECT_OK(tutti_work_complete(work, TUTTI_OK, "this is not told", NULL));
+    EXPECT_OK(tutti_work_complete(work, TUTTI_OK, "this is not reported", NULL));
     EXPECT(tutti_work_result(work, &view, &e) == TUTTI_NOT_FOUND && end(work) == TUTTI_OK);
 }
 
@@ -169,9 +169,9 @@ static void released(tutti_group *g)
 {
     tutti_error e;
     for (int i = 0; i < 2; i++) {
-        struct told told = {0};
+        struct outcome outcome = {0};
         tutti_queue *queue = NULL;
-        tutti_work *work = make(g, TUTTI_CALL(.callback = note, .user = &told));
+        tutti_work *work = make(g, TUTTI_CALL(.callback = record, .user = &outcome));
         EXPECT_OK(tutti_work_cancel(work, &e));
         if (i == 0) {
             EXPECT_OK(tutti_work_release(work));
@@ -181,9 +181,9 @@ static void released(tutti_group *g)
             EXPECT_OK(tutti_queue_destroy(queue, &e));
         }
         EXPECT(tutti_work_wait(work, 0) == TUTTI_BAD_STATE && tutti_work_release(work) == TUTTI_BAD_STATE);
-        EXPECT(is_cancelled(work) == 1 && told.calls == 0);
+        EXPECT(is_cancelled(work) == 1 && outcome.calls == 0);
         EXPECT_OK(tutti_work_complete(work, TUTTI_CANCELLED, NULL, &e));
-        EXPECT(told.calls == 1 && told.status == TUTTI_CANCELLED);
+        EXPECT(outcome.calls == 1 && outcome.status == TUTTI_CANCELLED);
         EXPECT(tutti_work_complete(work, TUTTI_OK, NULL, &e) == TUTTI_BAD_STATE);
         EXPECT(tutti_work_cancelled(work, &(int32_t){0}) == TUTTI_BAD_STATE);
     }
@@ -227,9 +227,9 @@ static void in_a_queue(tutti_group *g)
     EXPECT_OK(tutti_queue_destroy(queue, &e));
 }
 
-static void hear(const tutti_event *event, void *user)
+static void record_event(const tutti_event *event, void *user)
 {
-    struct told *t = user;
+    struct outcome *t = user;
     t->calls++;
     t->status = event->status;
     t->work = event->work;
@@ -248,13 +248,13 @@ static tutti_status start_task(tutti_group *g, const tutti_call *call, void *use
 static void events(tutti_group *g)
 {
     tutti_error e;
-    struct told all = {0};
-    struct told own = {0};
+    struct outcome all = {0};
+    struct outcome own = {0};
     tutti_events *events = NULL;
     tutti_work *work = NULL;
     EXPECT_OK(tutti_events_create(g, &events, &e));
-    EXPECT_OK(tutti_events_on_complete(events, hear, &all, NULL, &e));
-    EXPECT_OK(tutti_events_start(events, 17, start_task, NULL, NULL, hear, &own, &work, &e));
+    EXPECT_OK(tutti_events_on_complete(events, record_event, &all, NULL, &e));
+    EXPECT_OK(tutti_events_start(events, 17, start_task, NULL, NULL, record_event, &own, &work, &e));
     EXPECT_OK(tutti_work_complete(work, TUTTI_OK, NULL, &e));
     EXPECT(all.calls == 1 && own.calls == 1 && own.work == work && own.number == 17 && own.status == TUTTI_OK);
     EXPECT(end(work) == TUTTI_OK);

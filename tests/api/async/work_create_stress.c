@@ -20,7 +20,7 @@ struct round {
     _Atomic int completed; /* how often that was OK */
     _Atomic int called;
     _Atomic int status; /* with which it was completed, and one more */
-    _Atomic int noted;
+    _Atomic int recorded;
 };
 
 struct stress {
@@ -41,11 +41,11 @@ static uint32_t draw(uint32_t *state)
     return *state >> 16;
 }
 
-static void note(tutti_status status, const tutti_error *error, void *user)
+static void record(tutti_status status, const tutti_error *error, void *user)
 {
     struct round *r = user;
     EXPECT(error->status == status);
-    atomic_store(&r->noted, status + 1);
+    atomic_store(&r->recorded, status + 1);
     atomic_fetch_add(&r->called, 1);
 }
 
@@ -106,8 +106,8 @@ static void take_part(struct worker *w, struct round *r, int number)
         break;
     default: {
         const tutti_status status = tutti_work_wait(work, draw(&w->chance) % 2 == 0 ? TUTTI_FOREVER : 1);
-        const int noted = atomic_load(&r->noted);
-        EXPECT(status == TUTTI_BAD_STATE || status == TUTTI_BUSY || noted == status + 1);
+        const int recorded = atomic_load(&r->recorded);
+        EXPECT(status == TUTTI_BAD_STATE || status == TUTTI_BUSY || recorded == status + 1);
         break;
     }
     }
@@ -121,7 +121,7 @@ static void *work_on(void *user)
         struct round *r = &s->rounds[i];
         if (i % THREADS == w->index) {
             tutti_work *work = NULL;
-            EXPECT_OK(tutti_work_create(s->group, NULL, TUTTI_CALL(.callback = note, .user = r), &work));
+            EXPECT_OK(tutti_work_create(s->group, NULL, TUTTI_CALL(.callback = record, .user = r), &work));
             atomic_store(&r->work, work);
         }
         take_part(w, r, i);
@@ -151,7 +151,7 @@ static tutti_status rank(tutti_group *g, void *user)
     for (int i = 0; i < ROUNDS; i++) {
         struct round *r = &s->rounds[i];
         EXPECT(atomic_load(&r->completed) == 1 && atomic_load(&r->called) == 1);
-        EXPECT(atomic_load(&r->status) == atomic_load(&r->noted));
+        EXPECT(atomic_load(&r->status) == atomic_load(&r->recorded));
     }
     EXPECT_OK(tutti_queue_destroy(s->queue, NULL));
     free(s);

@@ -128,12 +128,12 @@ int main(void)
         .backend = "local", .device = "cuda", .index = 7, .status = TUTTI_NOT_AVAILABLE, .word = "cuda:0 to cuda:1"};
     both("memory:beyond", beyond);
     /* the other rank gets the cause as well, also if it joins later */
-    const struct wish noted = {
+    const struct wish refused = {
         .backend = "local", .device = "cuda", .status = TUTTI_NOT_AVAILABLE, .word = "rank 0 cannot"};
-    struct wish told_late = noted;
-    told_late.after_ms = 300;
-    pair("memory:one-beyond", beyond, noted);
-    pair("memory:one-beyond-late", beyond, told_late);
+    struct wish later = refused;
+    later.after_ms = 300;
+    pair("memory:one-beyond", beyond, refused);
+    pair("memory:one-beyond-late", beyond, later);
     both("memory:no-rocm",
          (struct wish){.backend = "local", .device = "rocm", .status = TUTTI_NOT_AVAILABLE, .word = "rocm"});
     both("memory:nccl-on-cpu",

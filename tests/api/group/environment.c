@@ -120,7 +120,7 @@ static void store_address(void)
 {
     set((const char *const[]){"RANK=1", "OMPI_COMM_WORLD_SIZE=2", NULL});
     unsetenv("TUTTI_STORE");
-    expect_refused(__LINE__, "TUTTI_STORE", "cannot choose a store to meet at");
+    expect_refused(__LINE__, "TUTTI_STORE", "cannot choose a rendezvous store");
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", "29500", 1);
     expect_world(__LINE__, 1, 2);

@@ -9,15 +9,15 @@
 static const int64_t one = 1;
 
 /* The notifications of one handler, written before the wait for the operation returns. */
-struct noted {
+struct recorded {
     int calls;
     tutti_event event;
     pthread_t thread;
 };
 
-static void note(const tutti_event *event, void *user)
+static void record(const tutti_event *event, void *user)
 {
-    struct noted *h = user;
+    struct recorded *h = user;
     h->calls++;
     h->event = *event;
     h->thread = pthread_self();
@@ -39,22 +39,22 @@ static tutti_status start_nothing(tutti_group *g, const tutti_call *call, void *
     return TUTTI_NO_RESOURCE;
 }
 
-static void completions(tutti_group *g, tutti_events *events, struct noted *complete, int64_t listener)
+static void completions(tutti_group *g, tutti_events *events, struct recorded *complete, int64_t listener)
 {
     int32_t value = 1;
     tutti_error e;
-    struct noted first = {.calls = 0};
-    struct noted second = {.calls = 0};
+    struct recorded first = {.calls = 0};
+    struct recorded second = {.calls = 0};
     tutti_work *work = NULL;
-    EXPECT(tutti_events_on_operation(events, 42, note, &first, NULL, &e) == TUTTI_OK);
-    EXPECT(tutti_events_start(events, 42, start_sum, &value, NULL, note, &second, &work, &e) == TUTTI_OK);
+    EXPECT(tutti_events_on_operation(events, 42, record, &first, NULL, &e) == TUTTI_OK);
+    EXPECT(tutti_events_start(events, 42, start_sum, &value, NULL, record, &second, &work, &e) == TUTTI_OK);
     EXPECT(tutti_work_wait(work, TUTTI_FOREVER) == TUTTI_OK && value == 2);
     EXPECT(first.calls == 1 && second.calls == 1 && complete->calls == 1);
     EXPECT(second.event.operation_id == 42 && second.event.operation == TUTTI_OP_ALL_REDUCE);
     EXPECT(second.event.work == work && complete->event.work == work && complete->event.status == TUTTI_OK);
     EXPECT(second.calls == 1 && !pthread_equal(second.thread, pthread_self()));
     EXPECT(ledger_end(&work) == TUTTI_OK);
-    EXPECT(tutti_events_start(events, 43, start_nothing, NULL, NULL, note, &second, &work, &e) == TUTTI_NO_RESOURCE);
+    EXPECT(tutti_events_start(events, 43, start_nothing, NULL, NULL, record, &second, &work, &e) == TUTTI_NO_RESOURCE);
     EXPECT(tutti_barrier_async(g, TUTTI_CALL(.operation_id = 43), &work) == TUTTI_OK);
     EXPECT(ledger_end(&work) == TUTTI_OK && second.calls == 1 && complete->calls == 2);
     /* a removed listener is not called again */
@@ -70,25 +70,25 @@ static tutti_status two_ranks(tutti_group *g, void *user)
     int32_t value = 0;
     int64_t listener = -1;
     tutti_error e;
-    struct noted complete = {.calls = 0};
-    struct noted failed = {.calls = 0};
+    struct recorded complete = {.calls = 0};
+    struct recorded failed = {.calls = 0};
     tutti_events *events = NULL;
     tutti_work *work = NULL;
     DLTensor t = ledger_tensor(&value, &one, tutti_group_rank(g) == 0 ? TUTTI_I32 : TUTTI_F32);
     EXPECT(tutti_events_create(NULL, &events, &e) == TUTTI_INVALID_ARGUMENT);
     EXPECT(tutti_events_create(g, &events, &e) == TUTTI_OK);
-    EXPECT(tutti_events_on_complete(events, note, &complete, &listener, &e) == TUTTI_OK);
-    EXPECT(tutti_events_on_error(events, note, &failed, NULL, &e) == TUTTI_OK);
+    EXPECT(tutti_events_on_complete(events, record, &complete, &listener, &e) == TUTTI_OK);
+    EXPECT(tutti_events_on_error(events, record, &failed, NULL, &e) == TUTTI_OK);
     completions(g, events, &complete, listener);
     EXPECT(failed.calls == 0);
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &work) == TUTTI_OK);
     EXPECT(ledger_end(&work) == TUTTI_MISMATCH);
     EXPECT(failed.calls == 1 && failed.event.status == TUTTI_MISMATCH && complete.calls == 2);
     /* handlers for success only; without the flag they are called for the failure, too */
-    struct noted handler = {.calls = 0};
+    struct recorded handler = {.calls = 0};
     for (int on_ok = 1; on_ok >= 0; on_ok--) {
         const tutti_call *call = TUTTI_CALL(.operation_id = 44, .flags = on_ok ? (uint32_t)TUTTI_HANDLERS_ON_OK : 0u);
-        EXPECT(tutti_events_on_operation(events, 44, note, &handler, NULL, &e) == TUTTI_OK);
+        EXPECT(tutti_events_on_operation(events, 44, record, &handler, NULL, &e) == TUTTI_OK);
         EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, call, &work) == TUTTI_OK);
         EXPECT(ledger_end(&work) == TUTTI_MISMATCH && handler.calls == 1 - on_ok);
         EXPECT(tutti_barrier_async(g, call, &work) == TUTTI_OK); /* there is none any more */

@@ -28,7 +28,7 @@ static void receive_first(tutti_group *g, int64_t n)
     tutti_message m = TUTTI_MESSAGE_INIT;
     EXPECT_OK(tutti_batch_begin(g, NULL));
     EXPECT_OK(tutti_recv(g, &recv, previous, 4, NULL, &m));
-    EXPECT(in[0] == -1 && m.count == 0); /* noted, not run */
+    EXPECT(in[0] == -1 && m.count == 0); /* recorded, not run */
     EXPECT_OK(tutti_send(g, &send, next, 4, NULL));
     EXPECT_OK(tutti_batch_end(g, NULL));
     bool right = m.source == previous && m.tag == 4 && m.count == n;
@@ -41,7 +41,7 @@ static void receive_first(tutti_group *g, int64_t n)
 }
 
 /* Every rank sends many messages to every rank, itself included; shapes go out of scope before the end. */
-static void everybody(tutti_group *g)
+static void all_to_all_messages(tutti_group *g)
 {
     int32_t me = tutti_group_rank(g);
     static int32_t in[RANKS][RANKS][MANY];
@@ -221,7 +221,7 @@ static tutti_status rank(tutti_group *g, void *user)
     (void)user;
     receive_first(g, 1);
     receive_first(g, 500000);
-    everybody(g);
+    all_to_all_messages(g);
     oneself(g);
     one_fails(g);
     callbacks(g);

@@ -81,7 +81,7 @@ static tutti_status one_callback_after_another(tutti_group *g, void *user)
 {
     (void)user;
     enum { RECEIVES = 40 };
-    static struct noted noted;
+    static struct recorded recorded;
     static int32_t values[RECEIVES];
     tutti_work *works[RECEIVES];
     if (tutti_group_rank(g) == 1) {
@@ -89,20 +89,21 @@ static tutti_status one_callback_after_another(tutti_group *g, void *user)
         bool in_time = true;
         for (int32_t i = 0; i < RECEIVES; i++) {
             EXPECT_OK(send_value(g, i + 1, 0, i));
-            in_time = in_time && reaches(&noted.calls, i + 1);
+            in_time = in_time && reaches(&recorded.calls, i + 1);
         }
         EXPECT(in_time);
         return TUTTI_OK;
     }
     for (int32_t i = 0; i < RECEIVES; i++) {
-        start_receive(g, &values[i], i, TUTTI_CALL(.callback = note, .user = &noted, .timeout_ms = LONG_MS), &works[i]);
+        start_receive(g, &values[i], i, TUTTI_CALL(.callback = record, .user = &recorded, .timeout_ms = LONG_MS),
+                      &works[i]);
     }
     EXPECT_OK(tutti_barrier(g, NULL));
     for (int32_t i = 0; i < RECEIVES; i++) {
         land(works[i], TUTTI_OK);
         EXPECT(values[i] == i + 1);
     }
-    EXPECT(atomic_load(&noted.calls) == RECEIVES);
+    EXPECT(atomic_load(&recorded.calls) == RECEIVES);
     return TUTTI_OK;
 }
 
@@ -118,11 +119,11 @@ static void no_message_comes(tutti_group *g)
 /* A worker for messages that has just been started runs what it finds. Afterwards it sleeps until it is notified. */
 static void wake_messages(tutti_group *g)
 {
-    struct noted noted = {.calls = 0};
+    struct recorded recorded = {.calls = 0};
     int32_t value = 0;
     tutti_work *work;
     if (tutti_group_rank(g) == 0) {
-        start_receive(g, &value, 1, TUTTI_CALL(.callback = note, .user = &noted), &work);
+        start_receive(g, &value, 1, TUTTI_CALL(.callback = record, .user = &recorded), &work);
         land(work, TUTTI_OK);
     } else {
         EXPECT_OK(send_value(g, 1, 0, 1));
@@ -201,24 +202,24 @@ static tutti_status released_while_running(tutti_group *g, void *user)
         EXPECT_USABLE(g);
         return TUTTI_OK;
     }
-    struct noted noted[2] = {{.calls = 0}, {.calls = 0}};
+    struct recorded recorded[2] = {{.calls = 0}, {.calls = 0}};
     DLManagedTensorVersioned *managed[2] = {NULL, NULL};
     tutti_message message = TUTTI_MESSAGE_INIT;
     tutti_cancel_token *token;
     tutti_work *work;
     EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, NULL));
-    EXPECT_OK(tutti_recv_alloc_async(g, 1, NEVER, TUTTI_CALL(.callback = note, .user = &noted[0], .token = token),
+    EXPECT_OK(tutti_recv_alloc_async(g, 1, NEVER, TUTTI_CALL(.callback = record, .user = &recorded[0], .token = token),
                                      &managed[0], NULL, &work));
     EXPECT_OK(tutti_work_release(work));
-    EXPECT_OK(
-        tutti_recv_alloc_async(g, 1, 6, TUTTI_CALL(.callback = note, .user = &noted[1]), &managed[1], &message, &work));
+    EXPECT_OK(tutti_recv_alloc_async(g, 1, 6, TUTTI_CALL(.callback = record, .user = &recorded[1]), &managed[1],
+                                     &message, &work));
     EXPECT_OK(tutti_work_release(work));
     reach(&released);
     int64_t began = -1;
     EXPECT_OK(tutti_cancel_token_cancel(token, &began, NULL));
     EXPECT(began == 0);
-    EXPECT(reaches(&noted[0].calls, 1) && noted[0].status == TUTTI_CANCELLED && managed[0] == NULL);
-    EXPECT(reaches(&noted[1].calls, 1) && noted[1].status == TUTTI_OK && managed[1] != NULL);
+    EXPECT(reaches(&recorded[0].calls, 1) && recorded[0].status == TUTTI_CANCELLED && managed[0] == NULL);
+    EXPECT(reaches(&recorded[1].calls, 1) && recorded[1].status == TUTTI_OK && managed[1] != NULL);
     if (managed[1]) {
         const DLTensor *got = &managed[1]->dl_tensor;
         EXPECT(got->ndim == 2 && got->shape[0] == 2 && got->shape[1] == 3 && message.count == 6);
@@ -352,7 +353,7 @@ static tutti_status batch_to_oneself(tutti_group *g, void *user)
     for (int round = 0; round < 400; round++) {
         bool cancels = round % 4 > 1;
         int messages = 3 * (round % 2); /* an empty batch as well */
-        struct noted noted = {.calls = 0};
+        struct recorded recorded = {.calls = 0};
         int32_t out[3] = {10, 20, 30};
         int32_t in[3] = {0, 0, 0};
         tutti_work *work;
@@ -363,12 +364,12 @@ static tutti_status batch_to_oneself(tutti_group *g, void *user)
             EXPECT_OK(tutti_send(g, &send, me, 3, NULL));
             EXPECT_OK(tutti_recv(g, &recv, me, TUTTI_ANY_TAG, NULL, NULL));
         }
-        EXPECT_OK(tutti_batch_end_async(g, TUTTI_CALL(.callback = note, .user = &noted), &work));
+        EXPECT_OK(tutti_batch_end_async(g, TUTTI_CALL(.callback = record, .user = &recorded), &work));
         tutti_status cancel = cancels ? tutti_work_cancel(work, NULL) : TUTTI_TOO_LATE;
         tutti_status status = cancel == TUTTI_OK ? TUTTI_CANCELLED : TUTTI_OK;
         land(work, status);
         EXPECT(cancel == TUTTI_OK || cancel == TUTTI_TOO_LATE);
-        EXPECT(atomic_load(&noted.calls) == 1 && noted.status == status);
+        EXPECT(atomic_load(&recorded.calls) == 1 && recorded.status == status);
         for (int i = 0; i < messages; i++) {
             EXPECT(in[i] == (status == TUTTI_OK ? out[i] : 0));
         }

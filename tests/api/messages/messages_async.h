@@ -45,17 +45,17 @@ static inline void start_receive(tutti_group *g, int32_t *value, int32_t tag, co
 enum { MANY = 300 }; /* small messages: more than lie in a ring */
 
 /* What a callback has seen. */
-struct noted {
+struct recorded {
     _Atomic int calls;
     tutti_status status;
 };
 
-static inline void note(tutti_status status, const tutti_error *error, void *user)
+static inline void record(tutti_status status, const tutti_error *error, void *user)
 {
-    struct noted *noted = user;
+    struct recorded *recorded = user;
     EXPECT(error->status == status);
-    noted->status = status;
-    reach(&noted->calls);
+    recorded->status = status;
+    reach(&recorded->calls);
 }
 
 #endif

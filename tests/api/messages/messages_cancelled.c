@@ -9,7 +9,7 @@
 struct receive {
     struct receive *other;
     tutti_work *work;
-    struct noted noted;
+    struct recorded recorded;
     tutti_status cancel; /* of the other one */
 };
 
@@ -19,7 +19,7 @@ static void cancel_other(tutti_status status, const tutti_error *error, void *us
     if (status == TUTTI_OK) {
         r->cancel = tutti_work_cancel(r->other->work, NULL);
     }
-    note(status, error, &r->noted);
+    record(status, error, &r->recorded);
 }
 
 /* The callback of one receive cancels another: a receive that was posted later, then one that was posted before. */
@@ -41,8 +41,8 @@ static tutti_status cancelled_by_a_message(tutti_group *g, void *user)
         land(r[comes].work, TUTTI_OK);
         land(r[1 - comes].work, TUTTI_CANCELLED);
         EXPECT(r[comes].cancel == TUTTI_OK && values[comes] == 5 && values[1 - comes] == -1);
-        EXPECT(r[1 - comes].noted.status == TUTTI_CANCELLED && r[1 - comes].cancel == TUTTI_INTERNAL);
-        EXPECT(atomic_load(&r[0].noted.calls) == 1 && atomic_load(&r[1].noted.calls) == 1);
+        EXPECT(r[1 - comes].recorded.status == TUTTI_CANCELLED && r[1 - comes].cancel == TUTTI_INTERNAL);
+        EXPECT(atomic_load(&r[0].recorded.calls) == 1 && atomic_load(&r[1].recorded.calls) == 1);
     }
     EXPECT_USABLE(g);
     return TUTTI_OK;
@@ -62,13 +62,13 @@ static tutti_status cancelled_by_a_lane(tutti_group *g, void *user)
     int32_t value = -1;
     struct receive r = {.work = NULL};
     struct receive barrier = {.other = &r, .cancel = TUTTI_INTERNAL};
-    start_receive(g, &value, NEVER, TUTTI_CALL(.callback = note, .user = &r.noted), &r.work);
+    start_receive(g, &value, NEVER, TUTTI_CALL(.callback = record, .user = &r.recorded), &r.work);
     EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.callback = cancel_other, .user = &barrier), &barrier.work));
     reach(&posted);
     land(barrier.work, TUTTI_OK);
     EXPECT_OK(barrier.cancel);
     land(r.work, TUTTI_CANCELLED);
-    EXPECT(atomic_load(&r.noted.calls) == 1 && r.noted.status == TUTTI_CANCELLED);
+    EXPECT(atomic_load(&r.recorded.calls) == 1 && r.recorded.status == TUTTI_CANCELLED);
     EXPECT_USABLE(g);
     return TUTTI_OK;
 }

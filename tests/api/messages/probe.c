@@ -33,11 +33,11 @@ static void many(tutti_group *g)
     pthread_t threads[PROBERS];
     tutti_work *works[PROBERS];
     tutti_message messages[PROBERS];
-    struct noted noted = {0};
+    struct recorded recorded = {0};
     for (int i = 0; i < PROBERS; i++) {
         messages[i] = blank();
         EXPECT_OK(tutti_probe_async(g, i % 2 == 0 ? 1 : TUTTI_ANY_SOURCE, TAG,
-                                    i == 0 ? TUTTI_CALL(.callback = note, .user = &noted) : NULL, &messages[i],
+                                    i == 0 ? TUTTI_CALL(.callback = record, .user = &recorded) : NULL, &messages[i],
                                     &works[i]));
         EXPECT(pthread_create(&threads[i], NULL, probe_beside, g) == 0);
     }
@@ -47,7 +47,7 @@ static void many(tutti_group *g)
         land(works[i], TUTTI_OK);
         EXPECT(messages[i].source == 1 && messages[i].tag == TAG && messages[i].bytes == 4);
     }
-    EXPECT(atomic_load(&noted.calls) == 1 && noted.status == TUTTI_OK);
+    EXPECT(atomic_load(&recorded.calls) == 1 && recorded.status == TUTTI_OK);
     EXPECT_OK(tutti_recv(g, &t, 1, TAG, TUTTI_CALL(.timeout_ms = LONG_MS), NULL));
     EXPECT(value == 5);
 }
@@ -55,13 +55,13 @@ static void many(tutti_group *g)
 /* A work that no thread waits for ends at its deadline, and its callback gets the error. */
 static void no_call_waits(tutti_group *g)
 {
-    struct noted noted = {0};
+    struct recorded recorded = {0};
     tutti_work *work = NULL;
     if (tutti_group_rank(g) == 0) {
-        EXPECT_OK(
-            tutti_probe_async(g, 1, NEVER, TUTTI_CALL(.timeout_ms = 5, .callback = note, .user = &noted), NULL, &work));
-        EXPECT(reaches(&noted.calls, 1));
-        EXPECT(noted.status == TUTTI_TIMEOUT);
+        EXPECT_OK(tutti_probe_async(g, 1, NEVER, TUTTI_CALL(.timeout_ms = 5, .callback = record, .user = &recorded),
+                                    NULL, &work));
+        EXPECT(reaches(&recorded.calls, 1));
+        EXPECT(recorded.status == TUTTI_TIMEOUT);
         land(work, TUTTI_TIMEOUT);
     }
     EXPECT_USABLE(g);

@@ -98,7 +98,7 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t
         return code ? code : CUDA_ERROR_INVALID_VALUE;
     }
     const struct tti_double_word word = {
-        .address = tti_double_cuda_pointer(address), .value = value, .mask = UINT32_MAX, .met = conditions[flags]};
+        .address = tti_double_cuda_pointer(address), .value = value, .mask = UINT32_MAX, .holds = conditions[flags]};
     return (CUresult)tti_double_wait_word(__func__, device, stream, &word);
 }
 

@@ -139,7 +139,7 @@ struct tti_double_word {
     uint32_t value;
     uint32_t mask;
     /* Whether the masked word has the value that the stream waits for. */
-    bool (*met)(uint32_t word, uint32_t value);
+    bool (*holds)(uint32_t word, uint32_t value);
 };
 
 int tti_double_wait_word(const char *function, int device, void *stream, const struct tti_double_word *word);

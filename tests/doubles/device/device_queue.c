@@ -274,7 +274,7 @@ static bool is_met(const struct tti_double_op *op)
 {
     const struct word_op *wait = (const struct word_op *)op;
     const uint32_t now = __atomic_load_n(wait->address, __ATOMIC_ACQUIRE);
-    return wait->word.met(now & wait->word.mask, wait->word.value);
+    return wait->word.holds(now & wait->word.mask, wait->word.value);
 }
 
 static void finish_word(struct tti_double_op *op, int code)

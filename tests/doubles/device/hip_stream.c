@@ -77,7 +77,7 @@ hipError_t hipStreamWaitValue32(hipStream_t stream, void *address, uint32_t valu
     const struct tti_double_word word = {.address = address,
                                          .value = flags == hipStreamWaitValueNor ? value & mask : value,
                                          .mask = mask,
-                                         .met = conditions[flags]};
+                                         .holds = conditions[flags]};
     return of_stream(tti_double_wait_word(__func__, device, stream, &word));
 }
 

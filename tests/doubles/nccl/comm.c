@@ -80,7 +80,7 @@ static bool is_known(const struct ncclComm *comm)
 
 ncclResult_t tti_comm_enter(struct ncclComm *comm, const char *function)
 {
-    uintptr_t nobody = 0;
+    uintptr_t no_thread = 0;
     if (!comm) {
         return tti_refuse(ncclInvalidArgument, "%s : comm argument is NULL", function);
     }
@@ -90,7 +90,7 @@ ncclResult_t tti_comm_enter(struct ncclComm *comm, const char *function)
     if (atomic_load(&comm->state) != TTI_COMM_LIVE) {
         tti_misused("%s was called with communicator %d after its end.", function, comm->ordinal);
     }
-    if (!atomic_compare_exchange_strong(&comm->inside, &nobody, (uintptr_t)&this_thread)) {
+    if (!atomic_compare_exchange_strong(&comm->inside, &no_thread, (uintptr_t)&this_thread)) {
         tti_misused("%s was called with communicator %d (rank %d) while another thread was inside a call of it.",
                     function, comm->ordinal, comm->rank);
     }

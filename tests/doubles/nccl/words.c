@@ -183,7 +183,7 @@ static ncclResult_t ordered_result(const char *function)
             call = atomic_fetch_add_explicit(&calls[fails[i].counter], 1, memory_order_relaxed) + 1;
         }
         if (call == fails[i].call) {
-            return tti_refuse(fails[i].result, "%s : told to fail by TUTTI_DOUBLE_NCCL", function);
+            return tti_refuse(fails[i].result, "%s : TUTTI_DOUBLE_NCCL makes it fail", function);
         }
     }
     return ncclSuccess;
@@ -199,7 +199,7 @@ ncclResult_t tti_count_call(const char *function, int rank, const char *format, 
         va_end(arguments);
     }
     if (meant && settings.id_fails && !strcmp(function, "GetUniqueId")) {
-        return tti_refuse(ncclSystemError, "GetUniqueId : told to fail by TUTTI_DOUBLE_NCCL");
+        return tti_refuse(ncclSystemError, "GetUniqueId : TUTTI_DOUBLE_NCCL makes it fail");
     }
     return meant ? ordered_result(function) : ncclSuccess;
 }

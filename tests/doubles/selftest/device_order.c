@@ -182,7 +182,7 @@ struct rendezvous {
     char *memory;
 };
 
-static int meet(void *data, int code)
+static int barrier_kernel(void *data, int code)
 {
     struct rendezvous *rendezvous = data;
     int device = -1;
@@ -219,8 +219,8 @@ void check_kernels(void)
     void *e = event();
     rendezvous.memory = alloc(10);
     pthread_barrier_init(&rendezvous.barrier, NULL, 2);
-    EXPECT(OK, double_launch(s, meet, &rendezvous));
-    EXPECT(OK, double_launch(t, meet, &rendezvous));
+    EXPECT(OK, double_launch(s, barrier_kernel, &rendezvous));
+    EXPECT(OK, double_launch(t, barrier_kernel, &rendezvous));
     EXPECT(OK, vendor_stream_synchronize(s));
     EXPECT(OK, vendor_stream_synchronize(t));
     pthread_barrier_destroy(&rendezvous.barrier);

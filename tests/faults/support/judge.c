@@ -73,7 +73,7 @@ static bool is_scarcity(tutti_status status)
 
 /* A rank without a resource error of its own names the rank that has one, or its process if only the store's server saw
  * it. */
-static bool blames_victim(const struct stage *s, const tutti_error *e)
+static bool names_suspect_victim(const struct stage *s, const tutti_error *e)
 {
     char process[32];
     snprintf(process, sizeof(process), "process %d", (int)s->pids[s->round.victim]);
@@ -127,13 +127,14 @@ static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status stat
         return is_scarcity(status) || (!in_init && status == TUTTI_REVOKED); /* another rank was the first to abort */
     }
     if (in_init) {
-        return (is_scarcity(status) && blames_victim(s, e)) || (status == TUTTI_TIMEOUT && misses_victim(s, e)) ||
+        return (is_scarcity(status) && names_suspect_victim(s, e)) ||
+               (status == TUTTI_TIMEOUT && misses_victim(s, e)) ||
                (status == TUTTI_PEER_LEFT && (e->suspect == s->round.victim || e->suspect == -1));
     }
     /* no other rank can notice a message that was never posted */
     const bool missed = status == TUTTI_TIMEOUT && s->round.work == WORK_MESSAGES && names_victim(s, e);
-    return (is_scarcity(status) && blames_victim(s, e)) || status == TUTTI_MISMATCH || status == TUTTI_PEER_LEFT ||
-           status == TUTTI_REVOKED || missed;
+    return (is_scarcity(status) && names_suspect_victim(s, e)) || status == TUTTI_MISMATCH ||
+           status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED || missed;
 }
 
 /* A root or a sender may return from its last call before other ranks begin theirs. Those notice its end first. */

@@ -21,7 +21,7 @@ static struct stage *stage;
 static _Atomic bool noted;
 static struct rlimit descriptors;
 
-static void note(void)
+static void record_time(void)
 {
     stage->happened_ns = now_ns();
     atomic_store(&stage->happened, 1);
@@ -41,9 +41,9 @@ static void crash(rlim_t core)
     kill(getpid(), SIGSEGV);
 }
 
-static void meet_fate(void)
+static void suffer_fate(void)
 {
-    note();
+    record_time();
     switch (stage->round.fate) {
     case FATE_SEGV:
         crash(0);
@@ -91,7 +91,7 @@ void victim_await(void)
     while (!atomic_load(&noted)) {
         pause_us(50);
     }
-    meet_fate();
+    suffer_fate();
 }
 
 static void *await_in_thread(void *unused)
@@ -106,7 +106,7 @@ static void happen(void)
     if (is_left_to_another()) {
         atomic_store(&noted, true);
     } else {
-        meet_fate();
+        suffer_fate();
     }
 }
 
@@ -164,7 +164,7 @@ void victim_prepare(struct stage *s)
         set_storm(STORM_US);
     }
     if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
-        note();
+        record_time();
     }
 }
 
@@ -176,12 +176,12 @@ void victim_begin(struct stage *s)
         return; /* all the time */
     }
     if (r->fate == FATE_NO_DESCRIPTORS) {
-        note();
+        record_time();
         if (!leave_descriptors(r->occurrence, &descriptors)) {
             abort();
         }
     } else if (r->fate == FATE_NO_MEMORY) {
-        note();
+        record_time();
         place_fail(r->place, r->occurrence);
     } else if (r->point == POINT_BETWEEN || r->point == POINT_BEFORE_INIT || r->point == POINT_BEFORE_DESTROY) {
         happen_later(NULL);

@@ -118,7 +118,7 @@ static int check_algorithm(struct tti_engine *e, const struct reference_call *c)
     }
     fprintf(stderr, "rank %d of %d, root %d: %s of %zu rows of %zu %s%s ran %s, not %s\n", e->rank, e->size, c->root,
             tutti_operation_name(c->kind), c->rows, c->count, tutti_dtype_name(c->dtype), c->uneven ? ", uneven" : "",
-            got ? got : "in a way that is not told", want);
+            got ? got : "an algorithm without a name", want);
     return 1;
 }
 

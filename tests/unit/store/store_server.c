@@ -376,7 +376,7 @@ static tutti_status connect_to_no_server(struct tti_client *client, int64_t dead
     (void)deadline_ns;
     (void)fd;
     attempts++;
-    return tti_error_set(error, TUTTI_PEER_LEFT, "nobody is there");
+    return tti_error_set(error, TUTTI_PEER_LEFT, "no server listens");
 }
 
 static void a_crowded_server_is_asked_again(void **state)

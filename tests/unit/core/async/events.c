@@ -37,7 +37,7 @@ static void expect_calls(const char *letters)
     call_count = 0;
 }
 
-static void note(const tutti_event *event, void *user)
+static void record(const tutti_event *event, void *user)
 {
     (void)event;
     if (call_count + 1 < sizeof(calls)) {
@@ -47,25 +47,25 @@ static void note(const tutti_event *event, void *user)
 
 static void on_operation(tutti_events *e, int64_t operation_id, const char *letter)
 {
-    assert_int_equal(tutti_events_on_operation(e, operation_id, note, (void *)letter, NULL, &error), TUTTI_OK);
+    assert_int_equal(tutti_events_on_operation(e, operation_id, record, (void *)letter, NULL, &error), TUTTI_OK);
 }
 
 static void on_complete(tutti_events *e, const char *letter)
 {
-    assert_int_equal(tutti_events_on_complete(e, note, (void *)letter, NULL, &error), TUTTI_OK);
+    assert_int_equal(tutti_events_on_complete(e, record, (void *)letter, NULL, &error), TUTTI_OK);
 }
 
-static void listeners_hear_of_their_kind(void **state)
+static void listeners_get_events_of_their_kind(void **state)
 {
     (void)state;
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     on_complete(events, "c");
-    assert_int_equal(tutti_events_on_error(events, note, "e", NULL, &error), TUTTI_OK);
-    tell(group, 0, TUTTI_OK);
-    tell(group, 7, TUTTI_OK);
+    assert_int_equal(tutti_events_on_error(events, record, "e", NULL, &error), TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
+    notify_end(group, 7, TUTTI_OK);
     expect_calls("cc");
-    tell(group, 0, TUTTI_TIMEOUT);
-    tell(group, 7, TUTTI_CANCELLED);
+    notify_end(group, 0, TUTTI_TIMEOUT);
+    notify_end(group, 7, TUTTI_CANCELLED);
     expect_calls("ee");
 }
 
@@ -76,15 +76,15 @@ static void handlers_are_called_once(void **state)
     on_operation(events, -7, "n");
     on_operation(events, 7, "b");
     on_operation(events, 7 + 32, "o"); /* in the same place as 7 */
-    tell(group, 0, TUTTI_OK);
-    tell(group, 8, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
+    notify_end(group, 8, TUTTI_OK);
     expect_calls("");
-    tell(group, 7, TUTTI_MISMATCH);
+    notify_end(group, 7, TUTTI_MISMATCH);
     expect_calls("ab");
-    tell(group, 7, TUTTI_OK);
+    notify_end(group, 7, TUTTI_OK);
     expect_calls("");
-    tell(group, 39, TUTTI_OK);
-    tell(group, -7, TUTTI_OK);
+    notify_end(group, 39, TUTTI_OK);
+    notify_end(group, -7, TUTTI_OK);
     expect_calls("on");
 }
 
@@ -99,10 +99,10 @@ static void order_is_that_of_adding(void **state)
     on_operation(other, 5, "2");
     on_complete(other, "z");
     on_operation(events, 5, "3");
-    tell(group, 5, TUTTI_OK);
+    notify_end(group, 5, TUTTI_OK);
     expect_calls("xyz123");
     assert_int_equal(tutti_events_destroy(other, &error), TUTTI_OK);
-    tell(group, 5, TUTTI_OK);
+    notify_end(group, 5, TUTTI_OK);
     expect_calls("y");
 }
 
@@ -110,7 +110,7 @@ static void check_event(const tutti_event *event, void *user)
 {
     if (event->size == sizeof(*event) && event->status == TUTTI_TIMEOUT && event->operation == TUTTI_OP_BARRIER &&
         event->operation_id == 3 && event->error && event->error->status == TUTTI_TIMEOUT) {
-        note(event, user);
+        record(event, user);
     }
 }
 
@@ -119,7 +119,7 @@ static void the_event_is_handed_on(void **state)
     (void)state;
     assert_int_equal(tutti_events_on_operation(events, 3, check_event, "h", NULL, &error), TUTTI_OK);
     assert_int_equal(tutti_events_on_error(events, check_event, "l", NULL, &error), TUTTI_OK);
-    tell(group, 3, TUTTI_TIMEOUT);
+    notify_end(group, 3, TUTTI_TIMEOUT);
     expect_calls("lh");
 }
 
@@ -134,7 +134,7 @@ static void remove_target(const tutti_event *event, void *user)
 {
     struct removal *r = user;
     tutti_status status = tutti_events_remove(events, r->target, NULL);
-    note(event, status == TUTTI_OK ? "r" : status == TUTTI_NOT_FOUND ? "n" : "?");
+    record(event, status == TUTTI_OK ? "r" : status == TUTTI_NOT_FOUND ? "n" : "?");
 }
 
 static void removed_ones_are_not_called(void **state)
@@ -144,16 +144,16 @@ static void removed_ones_are_not_called(void **state)
     struct removal last = {0};
     int64_t id;
     assert_int_equal(tutti_events_on_operation(events, 4, remove_target, &next, NULL, &error), TUTTI_OK);
-    assert_int_equal(tutti_events_on_operation(events, 4, note, "h", &next.target, &error), TUTTI_OK);
+    assert_int_equal(tutti_events_on_operation(events, 4, record, "h", &next.target, &error), TUTTI_OK);
     assert_int_equal(tutti_events_on_complete(events, remove_target, &last, &id, &error), TUTTI_OK);
     on_complete(events, "k");
-    assert_int_equal(tutti_events_on_complete(events, note, "l", &last.target, &error), TUTTI_OK);
-    tell(group, 4, TUTTI_OK);
+    assert_int_equal(tutti_events_on_complete(events, record, "l", &last.target, &error), TUTTI_OK);
+    notify_end(group, 4, TUTTI_OK);
     expect_calls("rkr");
-    tell(group, 4, TUTTI_OK);
+    notify_end(group, 4, TUTTI_OK);
     expect_calls("nk"); /* there is nothing left to remove */
     assert_int_equal(tutti_events_remove(events, id, &error), TUTTI_OK);
-    tell(group, 4, TUTTI_OK);
+    notify_end(group, 4, TUTTI_OK);
     expect_calls("k");
 }
 
@@ -163,37 +163,37 @@ static void a_listener_may_remove_itself(void **state)
     struct removal itself = {0};
     assert_int_equal(tutti_events_on_complete(events, remove_target, &itself, &itself.target, &error), TUTTI_OK);
     on_complete(events, "l");
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     expect_calls("rl");
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     expect_calls("l");
     /* a handler has been removed already when it is called */
     assert_int_equal(tutti_events_on_operation(events, 6, remove_target, &itself, &itself.target, &error), TUTTI_OK);
-    tell(group, 6, TUTTI_OK);
+    notify_end(group, 6, TUTTI_OK);
     expect_calls("ln");
 }
 
 static void add_more(const tutti_event *event, void *user)
 {
-    note(event, user);
-    tutti_events_on_operation(events, event->operation_id, note, "h", NULL, NULL);
-    tutti_events_on_complete(events, note, "l", NULL, NULL);
+    record(event, user);
+    tutti_events_on_operation(events, event->operation_id, record, "h", NULL, NULL);
+    tutti_events_on_complete(events, record, "l", NULL, NULL);
 }
 
 static void added_ones_wait_for_the_next_event(void **state)
 {
     (void)state;
     assert_int_equal(tutti_events_on_operation(events, 9, add_more, "a", NULL, &error), TUTTI_OK);
-    tell(group, 9, TUTTI_OK);
+    notify_end(group, 9, TUTTI_OK);
     expect_calls("a");
-    tell(group, 9, TUTTI_OK);
+    notify_end(group, 9, TUTTI_OK);
     expect_calls("lh");
 }
 
 static void remove_and_add_again(const tutti_event *event, void *user)
 {
     int64_t *id = user;
-    note(event, tutti_events_remove(events, *id, NULL) == TUTTI_OK ? "r" : "?");
+    record(event, tutti_events_remove(events, *id, NULL) == TUTTI_OK ? "r" : "?");
     tutti_events_on_complete(events, remove_and_add_again, id, id, NULL);
 }
 
@@ -202,17 +202,17 @@ static void replacing_oneself_does_not_go_round(void **state)
     (void)state;
     int64_t id = 0;
     assert_int_equal(tutti_events_on_complete(events, remove_and_add_again, &id, &id, &error), TUTTI_OK);
-    tell(group, 0, TUTTI_OK);
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     expect_calls("rr");
 }
 
 static void destroy_all(const tutti_event *event, void *user)
 {
     (void)user;
-    note(event, tutti_events_destroy(events, NULL) == TUTTI_OK ? "d" : "?");
-    note(event, tutti_events_destroy(events, NULL) == TUTTI_BAD_STATE ? "b" : "?");
-    note(event, tutti_events_on_complete(events, note, "x", NULL, NULL) == TUTTI_BAD_STATE ? "b" : "?");
+    record(event, tutti_events_destroy(events, NULL) == TUTTI_OK ? "d" : "?");
+    record(event, tutti_events_destroy(events, NULL) == TUTTI_BAD_STATE ? "b" : "?");
+    record(event, tutti_events_on_complete(events, record, "x", NULL, NULL) == TUTTI_BAD_STATE ? "b" : "?");
 }
 
 static void a_handler_may_destroy_its_object(void **state)
@@ -225,7 +225,7 @@ static void a_handler_may_destroy_its_object(void **state)
     on_operation(other, 2, "o");
     on_complete(events, "l");
     on_complete(other, "p");
-    tell(group, 2, TUTTI_OK);
+    notify_end(group, 2, TUTTI_OK);
     expect_calls("lpdbbo");
     assert_int_equal(group_free(group), TUTTI_BUSY);
     assert_int_equal(tutti_events_destroy(other, &error), TUTTI_OK);
@@ -257,7 +257,7 @@ static void objects_have_limits_and_ends(void **state)
     assert_int_equal(group_free(group), TUTTI_BUSY);
     assert_int_equal(tutti_events_destroy(events, &error), TUTTI_OK);
     assert_false(tti_events_has_any(group));
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     expect_calls("");
 }
 
@@ -267,16 +267,16 @@ static void numbers_belong_to_their_object(void **state)
     tutti_events *other;
     int64_t id = 0;
     assert_int_equal(tutti_events_create(group->handle, &other, &error), TUTTI_OK);
-    assert_int_equal(tutti_events_on_complete(events, note, "c", &id, &error), TUTTI_OK);
+    assert_int_equal(tutti_events_on_complete(events, record, "c", &id, &error), TUTTI_OK);
     assert_int_equal(tutti_events_remove(other, id, &error), TUTTI_NOT_FOUND);
     const int64_t wrong[] = {0, -1, INT64_MIN, INT64_MAX, id + 1, id + TTI_EVENTS_BUCKETS};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(tutti_events_remove(events, wrong[i], &error), TUTTI_NOT_FOUND);
     }
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     assert_int_equal(tutti_events_remove(events, id, &error), TUTTI_OK);
     assert_int_equal(tutti_events_remove(events, id, &error), TUTTI_NOT_FOUND);
-    tell(group, 0, TUTTI_OK);
+    notify_end(group, 0, TUTTI_OK);
     expect_calls("c");
     assert_int_equal(tutti_events_destroy(other, &error), TUTTI_OK);
 }
@@ -304,7 +304,7 @@ static tutti_status fail_to_start(tutti_group *g, const tutti_call *call, void *
     return tti_error_set(call->error, TUTTI_UNSUPPORTED, "barrier: not here");
 }
 
-static tutti_status fail_without_words(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+static tutti_status fail_without_message(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
     (void)g;
     (void)call;
@@ -329,23 +329,23 @@ static void a_start_that_fails_leaves_no_handler(void **state)
     int64_t seen = 0;
     tutti_error callers;
     tutti_call call = {.size = (uint32_t)sizeof(call), .error = &callers, .operation_id = 99};
-    assert_int_equal(tutti_events_start(events, 5, fail_to_start, &seen, &call, note, "h", &work, &error),
+    assert_int_equal(tutti_events_start(events, 5, fail_to_start, &seen, &call, record, "h", &work, &error),
                      TUTTI_UNSUPPORTED);
     assert_int_equal(seen, 5);
     assert_string_equal(error.message, "barrier: not here");
     assert_memory_equal(&error, &callers, sizeof(error));
-    assert_int_equal(tutti_events_start(events, 5, fail_without_words, NULL, NULL, note, "h", &work, &error),
+    assert_int_equal(tutti_events_start(events, 5, fail_without_message, NULL, NULL, record, "h", &work, &error),
                      TUTTI_NO_MEMORY);
     assert_int_equal(error.status, TUTTI_NO_MEMORY);
     assert_non_null(strstr(error.message, "NO_MEMORY"));
-    assert_int_equal(tutti_events_start(events, 5, forget_the_work, NULL, NULL, note, "h", &work, &error),
+    assert_int_equal(tutti_events_start(events, 5, forget_the_work, NULL, NULL, record, "h", &work, &error),
                      TUTTI_INVALID_ARGUMENT);
     assert_non_null(strstr(error.message, "no work"));
     assert_null(work);
-    tell(group, 5, TUTTI_OK);
+    notify_end(group, 5, TUTTI_OK);
     expect_calls("");
     call.size = 4;
-    assert_int_equal(tutti_events_start(events, 5, fail_to_start, &seen, &call, note, "h", &work, &error),
+    assert_int_equal(tutti_events_start(events, 5, fail_to_start, &seen, &call, record, "h", &work, &error),
                      TUTTI_INVALID_ARGUMENT);
     assert_non_null(strstr(error.message, "call.size"));
 }
@@ -355,7 +355,7 @@ static tutti_status end_at_once(tutti_group *g, const tutti_call *call, void *us
 {
     (void)g;
     (void)user;
-    tell(group, call->operation_id, TUTTI_OK);
+    notify_end(group, call->operation_id, TUTTI_OK);
     *work = (tutti_work *)(uintptr_t)0x1234;
     return TUTTI_OK;
 }
@@ -365,7 +365,7 @@ static void an_early_end_is_not_missed(void **state)
     (void)state;
     tutti_work *work = NULL;
     on_complete(events, "l");
-    assert_int_equal(tutti_events_start(events, 5, end_at_once, NULL, NULL, note, "h", &work, &error), TUTTI_OK);
+    assert_int_equal(tutti_events_start(events, 5, end_at_once, NULL, NULL, record, "h", &work, &error), TUTTI_OK);
     assert_true(work == (tutti_work *)(uintptr_t)0x1234);
     assert_int_equal(error.status, TUTTI_OK);
     expect_calls("lh");
@@ -375,7 +375,8 @@ static void an_early_end_is_not_missed(void **state)
     assert_int_equal(tutti_events_start(events, 6, end_at_once, NULL, NULL, destroy_all, NULL, &work, &error),
                      TUTTI_OK);
     expect_calls("ldbb");
-    assert_int_equal(tutti_events_start(events, 6, end_at_once, NULL, NULL, note, "h", &work, &error), TUTTI_BAD_STATE);
+    assert_int_equal(tutti_events_start(events, 6, end_at_once, NULL, NULL, record, "h", &work, &error),
+                     TUTTI_BAD_STATE);
     assert_false(tti_events_has_any(group));
 }
 
@@ -383,7 +384,7 @@ int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(listeners_hear_of_their_kind),
+        TEST(listeners_get_events_of_their_kind),
         TEST(handlers_are_called_once),
         TEST(order_is_that_of_adding),
         TEST(the_event_is_handed_on),

@@ -49,7 +49,7 @@ static inline tutti_status group_free(struct tti_group *g)
 }
 
 /* What the end of an operation does. */
-static inline void tell(struct tti_group *g, int64_t operation_id, tutti_status status)
+static inline void notify_end(struct tti_group *g, int64_t operation_id, tutti_status status)
 {
     tutti_error error;
     tti_error_clear(&error);

@@ -70,7 +70,7 @@ static void play(struct scene *s, tutti_status expected)
                               : tutti_events_on_complete(s->events, hold_on, s, &s->listener, &error);
     assert_int_equal(status, TUTTI_OK);
     assert_int_equal(pthread_create(&thread, NULL, take_away, s), 0);
-    tell(s->group, s->operation_id, TUTTI_OK);
+    notify_end(s->group, s->operation_id, TUTTI_OK);
     pthread_join(thread, NULL);
     assert_false(s->early);
     assert_int_equal(s->removed, expected);
@@ -131,7 +131,7 @@ static void others_change_without_waiting(void **state)
     assert_int_equal(tutti_events_create(s.group->handle, &s.events, &error), TUTTI_OK);
     assert_int_equal(tutti_events_on_complete(s.events, wait_for_changes, &s, NULL, &error), TUTTI_OK);
     assert_int_equal(pthread_create(&thread, NULL, change_others, &s), 0);
-    tell(s.group, 0, TUTTI_OK);
+    notify_end(s.group, 0, TUTTI_OK);
     pthread_join(thread, NULL);
     assert_int_equal(s.removed, TUTTI_OK);
     assert_int_equal(tutti_events_destroy(s.events, &error), TUTTI_OK);
@@ -165,7 +165,7 @@ static void destroy_next(const tutti_event *event, void *user)
 
 static void *end_operation(void *user)
 {
-    tell(((struct corner *)user)->group, 0, TUTTI_OK);
+    notify_end(((struct corner *)user)->group, 0, TUTTI_OK);
     return NULL;
 }
 
@@ -225,8 +225,8 @@ static void circles_are_refused(void **state)
 
 struct storm {
     struct tti_group *group;
-    tutti_events *events;           /* shared by all workers */
-    _Atomic int64_t noted[WORKERS]; /* each worker's latest number */
+    tutti_events *events;            /* shared by all workers */
+    _Atomic int64_t latest[WORKERS]; /* each worker's latest number */
     _Atomic int working;
     _Atomic int faults;
 };
@@ -273,21 +273,21 @@ static void *tell_on(void *user)
 {
     struct storm *s = user;
     for (int i = 0; atomic_load(&s->working) > 0; i = (i + 1) % WORKERS) {
-        tell(s->group, atomic_load(&s->noted[i]), TUTTI_OK);
+        notify_end(s->group, atomic_load(&s->latest[i]), TUTTI_OK);
         sched_yield(); /* the callback lock is not fair */
     }
     return NULL;
 }
 
 /* A handler for a fresh number is called while it is being removed. */
-static void one_handler(struct storm *s, int64_t number, _Atomic int64_t *noted)
+static void one_handler(struct storm *s, int64_t number, _Atomic int64_t *latest)
 {
     struct record *r = record_make(s, s->events, number);
     int64_t id = 0;
     expect(s, tutti_events_on_operation(s->events, number, count, r, &id, NULL) == TUTTI_OK);
-    atomic_store(noted, number);
+    atomic_store(latest, number);
     if (number % 3 == 0) {
-        tell(s->group, number, TUTTI_OK);
+        notify_end(s->group, number, TUTTI_OK);
     } else if (number % 3 == 1) {
         sched_yield();
     }
@@ -306,7 +306,7 @@ static void one_object(struct storm *s, bool remove)
     expect(s, tutti_events_create(s->group->handle, &object, NULL) == TUTTI_OK);
     struct record *r = record_make(s, object, 0);
     expect(s, tutti_events_on_complete(object, count, r, &id, NULL) == TUTTI_OK);
-    tell(s->group, 0, TUTTI_OK);
+    notify_end(s->group, 0, TUTTI_OK);
     expect(s, !remove || tutti_events_remove(object, id, NULL) == TUTTI_OK);
     expect(s, tutti_events_destroy(object, NULL) == TUTTI_OK);
     expect(s, !r->running && r->calls > 0);
@@ -322,7 +322,7 @@ static void *work_on(void *user)
 {
     struct worker *w = user;
     for (int64_t i = 1; i <= ROUNDS; i++) {
-        one_handler(w->storm, i * WORKERS + w->index, &w->storm->noted[w->index]);
+        one_handler(w->storm, i * WORKERS + w->index, &w->storm->latest[w->index]);
         if (i % 5 == 0) {
             one_object(w->storm, i % 2 == 0);
         }

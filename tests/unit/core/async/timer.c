@@ -18,15 +18,15 @@
 /* A timer that counts its notifications, and may wait in one. */
 struct counted {
     struct tti_timer timer;
-    atomic_int rings;
+    atomic_int calls;
     atomic_int entered;
     atomic_int *gate; /* its notification waits until this is not 0 */
-    int64_t rang_ns;
+    int64_t called_ns;
     int *order; /* the number of the notification among all goes here */
     int unguarded;
 };
 
-static atomic_int all_rings;
+static atomic_int all_calls;
 
 static void notify(struct tti_timer *timer)
 {
@@ -35,43 +35,43 @@ static void notify(struct tti_timer *timer)
     if (counted->gate) {
         wait_for(counted->gate, 1);
     }
-    counted->rang_ns = tti_now_ns();
+    counted->called_ns = tti_now_ns();
     counted->unguarded++;
-    int number = atomic_fetch_add(&all_rings, 1);
+    int number = atomic_fetch_add(&all_calls, 1);
     if (counted->order) {
         *counted->order = number;
     }
-    atomic_fetch_add(&counted->rings, 1);
+    atomic_fetch_add(&counted->calls, 1);
 }
 
-static void rings_once_in_time(void **state)
+static void notifies_once_in_time(void **state)
 {
     (void)state;
     tutti_error e;
     struct counted counted = {.timer = {.notify = notify}};
-    int rings = 0;
+    int calls = 0;
     for (int64_t delay_ns = 1000; delay_ns < 100000000; delay_ns *= 4) {
         int64_t due = tti_now_ns() + delay_ns;
         assert_int_equal(tti_timer_set(&counted.timer, due, &e), TUTTI_OK);
-        wait_for(&counted.rings, ++rings);
-        assert_true(counted.rang_ns >= due);
+        wait_for(&counted.calls, ++calls);
+        assert_true(counted.called_ns >= due);
     }
     assert_int_equal(tti_timer_set(&counted.timer, 0, &e), TUTTI_OK); /* long past */
-    wait_for(&counted.rings, ++rings);
+    wait_for(&counted.calls, ++calls);
     assert_int_equal(tti_timer_set(&counted.timer, INT64_MIN, &e), TUTTI_OK);
-    wait_for(&counted.rings, ++rings);
+    wait_for(&counted.calls, ++calls);
     tti_timer_stop(&counted.timer);
-    assert_int_equal(atomic_load(&counted.rings), rings);
+    assert_int_equal(atomic_load(&counted.calls), calls);
 }
 
 /* While one notification is held up, other timers are set out of order; timers with equal times notify in the order in
  * which they were set. */
-static void rings_in_order(void **state)
+static void notifies_in_order(void **state)
 {
     (void)state;
     atomic_int gate = 0;
     struct counted first = {.timer = {.notify = notify}};
-    struct counted bells[6] = {0};
+    struct counted timers[6] = {0};
     const int times[6] = {300, 100, 200, 100, 400, 50};
     const int places[6] = {4, 1, 3, 2, 5, 0};
     int order[6];
@@ -79,14 +79,14 @@ static void rings_in_order(void **state)
     tti_timer_set(&first.timer, 1, NULL);
     wait_for(&first.entered, 1);
     for (int i = 0; i < 6; i++) {
-        bells[i].timer.notify = notify;
-        bells[i].order = &order[i];
-        tti_timer_set(&bells[i].timer, times[i], NULL);
+        timers[i].timer.notify = notify;
+        timers[i].order = &order[i];
+        tti_timer_set(&timers[i].timer, times[i], NULL);
     }
-    int before = atomic_load(&all_rings);
+    int before = atomic_load(&all_calls);
     atomic_store(&gate, 1);
     for (int i = 0; i < 6; i++) {
-        wait_for(&bells[i].rings, 1);
+        wait_for(&timers[i].calls, 1);
     }
     for (int i = 0; i < 6; i++) {
         assert_int_equal(order[i] - before - 1, places[i]);
@@ -114,12 +114,12 @@ static void setting_again(void **state)
     tti_timer_set(&never.timer, TTI_NEVER, NULL);
     tti_timer_set(&last.timer, 3, NULL);
     atomic_store(&gate, 1);
-    wait_for(&last.rings, 1);
-    assert_int_equal(atomic_load(&moved_away.rings), 0);
-    assert_int_equal(atomic_load(&moved_near.rings), 1);
-    assert_int_equal(atomic_load(&never.rings), 0);
+    wait_for(&last.calls, 1);
+    assert_int_equal(atomic_load(&moved_away.calls), 0);
+    assert_int_equal(atomic_load(&moved_near.calls), 1);
+    assert_int_equal(atomic_load(&never.calls), 0);
     tti_timer_set(&moved_away.timer, 1, NULL);
-    wait_for(&moved_away.rings, 1);
+    wait_for(&moved_away.calls, 1);
     tti_timer_stop(&moved_away.timer);
     tti_timer_stop(&moved_near.timer);
     tti_timer_stop(&last.timer);
@@ -139,15 +139,15 @@ static void setting_earlier(void **state)
     assert_int_equal(tti_timer_set_earlier(&counted.timer, now + HOUR / 2, NULL), TUTTI_OK);
     assert_true(atomic_load(&counted.timer.due_ns) == now + HOUR / 2);
     assert_int_equal(tti_timer_set_earlier(&counted.timer, 5, NULL), TUTTI_OK);
-    wait_for(&counted.rings, 1);
+    wait_for(&counted.calls, 1);
     tti_timer_stop(&counted.timer);
-    assert_int_equal(atomic_load(&counted.rings), 1);
+    assert_int_equal(atomic_load(&counted.calls), 1);
     assert_int_equal(tti_timer_set_earlier(&counted.timer, 5, NULL), TUTTI_OK); /* not set any more: sets it */
-    wait_for(&counted.rings, 2);
+    wait_for(&counted.calls, 2);
     tti_timer_stop(&counted.timer);
 }
 
-static void stopped_ones_do_not_ring(void **state)
+static void stopped_ones_do_not_notify(void **state)
 {
     (void)state;
     atomic_int gate = 0;
@@ -164,8 +164,8 @@ static void stopped_ones_do_not_ring(void **state)
     tti_timer_stop(&stopped.timer);
     tti_timer_stop(&stopped.timer);
     atomic_store(&gate, 1);
-    wait_for(&last.rings, 1);
-    assert_int_equal(atomic_load(&stopped.rings), 0);
+    wait_for(&last.calls, 1);
+    assert_int_equal(atomic_load(&stopped.calls), 0);
     tti_timer_stop(&first.timer);
     tti_timer_stop(&last.timer);
 }
@@ -186,7 +186,7 @@ static void *stop(void *argument)
 }
 
 /* Another thread stops it while it notifies; returns what that thread saw after the stop. */
-static int stop_in_a_ring(struct counted *counted)
+static int stop_in_a_notification(struct counted *counted)
 {
     struct stopper stopper = {.counted = counted};
     pthread_t thread;
@@ -202,13 +202,13 @@ static int stop_in_a_ring(struct counted *counted)
     return stopper.seen;
 }
 
-static void stop_waits_for_a_ring(void **state)
+static void stop_waits_for_a_notification(void **state)
 {
     (void)state;
     for (int round = 0; round < 50; round++) {
         atomic_int gate = 0;
         struct counted counted = {.timer = {.notify = notify}, .gate = &gate};
-        assert_int_equal(stop_in_a_ring(&counted), 1);
+        assert_int_equal(stop_in_a_notification(&counted), 1);
     }
 }
 
@@ -216,18 +216,18 @@ static void stop_waits_for_a_ring(void **state)
 struct inner {
     struct tti_timer timer;
     struct tti_timer other;
-    atomic_int rings;
-    atomic_int other_rings;
+    atomic_int calls;
+    atomic_int other_calls;
     atomic_int blocked;
 };
 
-static void ring_other(struct tti_timer *timer)
+static void notify_other(struct tti_timer *timer)
 {
     struct inner *i = (struct inner *)((char *)timer - offsetof(struct inner, other));
-    atomic_fetch_add(&i->other_rings, 1);
+    atomic_fetch_add(&i->other_calls, 1);
 }
 
-static void ring_inner(struct tti_timer *timer)
+static void notify_inner(struct tti_timer *timer)
 {
     struct inner *i = (struct inner *)timer;
     sigset_t mask;
@@ -236,7 +236,7 @@ static void ring_inner(struct tti_timer *timer)
     tti_timer_stop(timer);
     tti_timer_set(&i->other, 1, NULL);
     tti_timer_stop(&i->other);
-    if (atomic_fetch_add(&i->rings, 1) + 1 < 5) {
+    if (atomic_fetch_add(&i->calls, 1) + 1 < 5) {
         tti_timer_set(timer, tti_now_ns() + 1000, NULL);
     } else {
         tti_timer_set(&i->other, 1, NULL);
@@ -246,19 +246,19 @@ static void ring_inner(struct tti_timer *timer)
 static void from_inside(void **state)
 {
     (void)state;
-    struct inner i = {.timer = {.notify = ring_inner}, .other = {.notify = ring_other}};
+    struct inner i = {.timer = {.notify = notify_inner}, .other = {.notify = notify_other}};
     tti_timer_set(&i.timer, 1, NULL);
-    wait_for(&i.rings, 5);
-    wait_for(&i.other_rings, 1);
+    wait_for(&i.calls, 5);
+    wait_for(&i.other_calls, 1);
     tti_timer_stop(&i.timer);
     tti_timer_stop(&i.other);
-    assert_int_equal(atomic_load(&i.rings), 5);
-    assert_int_equal(atomic_load(&i.other_rings), 1);
+    assert_int_equal(atomic_load(&i.calls), 5);
+    assert_int_equal(atomic_load(&i.other_calls), 1);
     assert_int_equal(atomic_load(&i.blocked), 1);
 }
 
 /* A timer that sets itself again while it is being stopped. */
-static void ring_again(struct tti_timer *timer)
+static void notify_again(struct tti_timer *timer)
 {
     notify(timer);
     tti_timer_set(timer, tti_now_ns() + HOUR, NULL);
@@ -269,8 +269,8 @@ static void a_persistent_one(void **state)
     (void)state;
     for (int round = 0; round < 50; round++) {
         atomic_int gate = 0;
-        struct counted counted = {.timer = {.notify = ring_again}, .gate = &gate};
-        assert_int_equal(stop_in_a_ring(&counted), 1);
+        struct counted counted = {.timer = {.notify = notify_again}, .gate = &gate};
+        assert_int_equal(stop_in_a_notification(&counted), 1);
         assert_int_equal(atomic_load(&counted.timer.due_ns), 0);
     }
 }
@@ -306,13 +306,13 @@ static void shut_down(void **state)
     tti_timer_set(&far.timer, tti_now_ns() + HOUR, NULL);
     tti_timer_shutdown(); /* does nothing: a timer is set */
     tti_timer_set(&near.timer, 1, NULL);
-    wait_for(&near.rings, 1);
+    wait_for(&near.calls, 1);
     tti_timer_stop(&far.timer);
     for (int i = 2; i < 20; i++) {
         tti_timer_shutdown();
         tti_timer_shutdown();
         tti_timer_set(&near.timer, 1, NULL); /* starts another thread */
-        wait_for(&near.rings, i);
+        wait_for(&near.calls, i);
     }
     tti_timer_shutdown();
     tti_timer_stop(&near.timer);
@@ -385,11 +385,11 @@ static int nothing_is_set(struct counted *counted)
     }
     tti_timer_stop(&counted->timer);
 #ifndef __SANITIZE_THREAD__ /* it cannot start threads in the child of a process that has threads */
-    int before = atomic_load(&counted->rings);
+    int before = atomic_load(&counted->calls);
     if (tti_timer_set_earlier(&counted->timer, 1, NULL) != TUTTI_OK) {
         return 2;
     }
-    wait_for(&counted->rings, before + 1);
+    wait_for(&counted->calls, before + 1);
     tti_timer_stop(&counted->timer);
 #endif
     tti_timer_shutdown();
@@ -413,7 +413,7 @@ static void forked(void **state)
     assert_true(atomic_load(&far.timer.due_ns) != 0);
     atomic_store(&gate, 1);
     tti_timer_set(&far.timer, 1, NULL);
-    wait_for(&far.rings, 1);
+    wait_for(&far.calls, 1);
     tti_timer_stop(&held.timer);
     tti_timer_stop(&far.timer);
 }
@@ -451,12 +451,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_thread), /* first: a child of a process without threads */
-        cmocka_unit_test(rings_once_in_time),
-        cmocka_unit_test(rings_in_order),
+        cmocka_unit_test(notifies_once_in_time),
+        cmocka_unit_test(notifies_in_order),
         cmocka_unit_test(setting_again),
         cmocka_unit_test(setting_earlier),
-        cmocka_unit_test(stopped_ones_do_not_ring),
-        cmocka_unit_test(stop_waits_for_a_ring),
+        cmocka_unit_test(stopped_ones_do_not_notify),
+        cmocka_unit_test(stop_waits_for_a_notification),
         cmocka_unit_test(from_inside),
         cmocka_unit_test(a_persistent_one),
         cmocka_unit_test(freed_inside),

@@ -10,7 +10,7 @@
 
 #define FROM    262144 /* bytes */
 #define MESSAGE 300001 /* elements: two chunks */
-#define NOBODY  0x7ffffff0u
+#define NO_PID  0x7ffffff0u
 
 static void wish(struct field *f, uint64_t from, bool near)
 {
@@ -113,7 +113,7 @@ static void what_cannot_be_read_is_sent(void **state)
         void *in[3];
         fill(f->memory[0][PRIVATE], MOST, way);
         memset(f->memory[1][PRIVATE], 0xff, BYTES);
-        header->pid = way == 0 ? NOBODY : pid;
+        header->pid = way == 0 ? NO_PID : pid;
         for (int i = 0; i < 3; i++) {
             sends[i] = send_op(f->memory[0][PRIVATE], &counts[i], 1, i);
             out[i] = post(f, 0, &sends[i], MINUTE);
@@ -128,7 +128,7 @@ static void what_cannot_be_read_is_sent(void **state)
             if (i == 0 && way > 0) {
                 const struct tti_incoming *m = f->c.engines[1]->p2p->peers[0].fetching;
                 assert_true(m && m->arrived > 0 && m->arrived < m->bytes);
-                header->pid = NOBODY;
+                header->pid = NO_PID;
             }
         }
         for (int i = 0; i < 3; i++) {

@@ -249,11 +249,11 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
     }
     tti_check_merge(c, &sub);
     /* the holder comes into the group when it is too late */
-    struct tti_check_values told;
-    tti_check_values_begin(c, &told, &timed_out, 1);
+    struct tti_check_values values;
+    tti_check_values_begin(c, &values, &timed_out, 1);
     tti_check_ok(c, "all_reduce",
-                 tutti_all_reduce(c->group, &told.t, &told.t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
-    tti_check_values_end(&told);
+                 tutti_all_reduce(c->group, &values.t, &values.t, TUTTI_MAX, TUTTI_CALL(.error = &c->error)));
+    tti_check_values_end(&values);
     tti_check_expect_i64(c, "some rank gets TIMEOUT", timed_out, 1);
     /* a short deadline: the holder may not be notified, and the others have gone on */
     const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));

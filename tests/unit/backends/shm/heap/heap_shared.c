@@ -135,7 +135,7 @@ static void registered_on(struct rank *x)
         EXPECT(bytes < PAGE || tti_heap_name(heap, all + PAGE, bytes / PAGE * PAGE - PAGE) != 0);
         EXPECT(bytes < PAGE || tti_heap_name(heap, all + PAGE, bytes / PAGE * PAGE + 1) == 0);
         uint64_t names[MOST_RANKS];
-        tell(x, all + PAGE, 2 * PAGE, names);
+        exchange_names(x, all + PAGE, 2 * PAGE, names);
         for (int r = 0; r < x->rendezvous->size; r++) {
             EXPECT((names[r] != 0) == (r < 2));
             unsigned char *seen = names[r] ? address(x, r, names[r], 2 * PAGE) : NULL;
@@ -229,7 +229,7 @@ static void moved_on(struct rank *x)
     const int next = (x->rank + 1) % x->rendezvous->size;
     EXPECT_E(tti_heap_register(x->view, memory, 2 * PAGE, &x->exchange, &x->error) == TUTTI_OK);
     memset(memory, 'a' + x->rank, 2 * PAGE);
-    tell(x, memory, 2 * PAGE, names);
+    exchange_names(x, memory, 2 * PAGE, names);
     struct mover m = {
         .rank = x, .name = names[next], .at = address(x, next, names[next], 2 * PAGE), .under_way = x->rank == 1};
     tti_heap_view_attach(x->view, &(struct tti_heap_group_ops){.user = &m, .use = use, .quiesced = settle});
@@ -263,7 +263,7 @@ static void orphaned_on(struct rank *x)
     for (int i = 0; i < 2; i++) {
         unsigned char *memory = i ? plain : block;
         memset(memory, 1, 8 * PAGE);
-        tell(x, memory, 8 * PAGE, names);
+        exchange_names(x, memory, 8 * PAGE, names);
         int next = (x->rank + 1) % x->rendezvous->size;
         unsigned char *other = address(x, next, names[next], 8 * PAGE);
         tti_heap_orphan(heap, memory + PAGE + 1, 3 * PAGE); /* pages 2 and 3 */
@@ -395,7 +395,7 @@ static void lied_to_in_a_call_on(struct rank *x)
     const int next = 1 - x->rank;
     EXPECT_E(tti_heap_register(x->view, memory, 2 * PAGE, &x->exchange, &x->error) == TUTTI_OK); /* region 1 */
     memset(memory, 'a' + x->rank, 2 * PAGE);
-    tell(x, memory, 2 * PAGE, names);
+    exchange_names(x, memory, 2 * PAGE, names);
     struct mover m = {.rank = x, .name = names[next], .at = address(x, next, names[next], 2 * PAGE), .in_call = true};
     if (x->rank == 0) {
         tti_heap_view_attach(x->view, &(struct tti_heap_group_ops){.user = &m, .use = use, .quiesced = settle});

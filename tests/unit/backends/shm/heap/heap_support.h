@@ -99,7 +99,7 @@ static inline void rank_barrier(struct rank *x)
 }
 
 /* Exchanges the names of `memory` among the ranks. */
-static inline void tell(struct rank *x, const void *memory, size_t bytes, uint64_t names[MOST_RANKS])
+static inline void exchange_names(struct rank *x, const void *memory, size_t bytes, uint64_t names[MOST_RANKS])
 {
     uint64_t own = tti_heap_name(tti_heap_view_table(x->view), memory, bytes);
     gather(x, &own, sizeof(own), names, NULL);
@@ -116,7 +116,7 @@ static inline void check_shared(struct rank *x, unsigned char *memory, size_t by
 {
     uint64_t names[MOST_RANKS];
     memset(memory, 'a' + x->rank, bytes);
-    tell(x, memory, bytes, names);
+    exchange_names(x, memory, bytes, names);
     for (int r = 0; r < x->rendezvous->size; r++) {
         unsigned char *seen = names[r] ? address(x, r, names[r], bytes) : NULL;
         expect_that(seen != NULL, line, "the name is known", NULL);
