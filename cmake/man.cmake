@@ -19,7 +19,7 @@ function(tutti_add_man section)
     install(DIRECTORY ${man_folder}/man${section} DESTINATION ${CMAKE_INSTALL_MANDIR})
 endfunction()
 
-# In the trees with sanitizers nobody reads them.
+# Trees with sanitizers need no manual pages.
 if(TUTTI_SANITIZE)
     return()
 endif()

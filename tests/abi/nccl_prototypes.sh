@@ -85,7 +85,7 @@ for header in "$work"/headers/*.h; do
     [ $((number % every)) -eq 0 ] || continue
     checks=$((checks + 1))
     cp "$header" "$work/changed/backends/nccl/library/api.h"
-    compiles "$work/changed" && fail "a change goes unnoticed: $(head -n 1 "$header")"
+    compiles "$work/changed" && fail "a change is not detected: $(head -n 1 "$header")"
     grep -q 'static assertion failed\|has no member' "$work/log" || {
         fail "the compiler refuses $(head -n 1 "$header") for another reason:"
         head -n 3 "$work/log"

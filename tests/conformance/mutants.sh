@@ -43,7 +43,7 @@ caught() {
     elif ! grep -q "^FAILED $collective/" "$scratch/out"; then
         fail "$collective:$what: no failed case is named"
     elif ! grep -q "rank 1: $collective/" "$scratch/err"; then
-        fail "$collective:$what: the spoilt rank does not say what is wrong"
+        fail "$collective:$what: the changed rank does not report what is wrong"
     elif ! tail -n 1 "$scratch/out" | grep -Eq '^[0-9]+ passed, [1-9][0-9]* failed, [0-9]+ skipped$'; then
         fail "$collective:$what: the last line is not the count"
     else
@@ -67,7 +67,7 @@ for collective in $regular; do
     # a chapter that every regular collective has, and that has all kinds of outputs
     check "" "$collective/layouts/f32"
     if [ "$status" -ne 0 ]; then
-        fail "$collective fails without being spoilt"
+        fail "$collective fails without the change"
     fi
     for what in result async guard status; do
         caught "$collective" "$what" "$collective/layouts/f32"
@@ -81,7 +81,7 @@ done
 for collective in $chapters; do
     check "" "$collective/"
     if [ "$status" -ne 0 ]; then
-        fail "$collective fails without being spoilt"
+        fail "$collective fails without the change"
     fi
     for what in result async status; do
         # the sequences by chance run other collectives under their own name

@@ -182,14 +182,14 @@ run_tutti run -n 3 --timeout 8 --grace 1 "$program" stopped
 check_status 124 "--timeout"
 check_line err '^tutti run: suspect: rank 1 \(process [0-9]+, stopped\) has not come to barrier #24, where 2 ranks wait' "--timeout"
 
-# In a circle.
+# A deadlock of two ranks.
 start --grace 1 "$program" circle
 wait_for_lines out ready 3
 reports '^tutti run: deadlock: rank [01] waits for rank [01] waits for rank [01]$'
-check_line err 'rank 0 waits in recv.* from 1, tag 7, for .* for rank 1$' "a circle"
+check_line err 'rank 0 waits in recv.* from 1, tag 7, for .* for rank 1$' "a deadlock"
 kill -TERM "$launcher"
 end
-check_status 143 "a circle"
+check_status 143 "a deadlock"
 
 # A killed rank: the report still has its last operation.
 run_tutti run -n 3 --grace 60 --trace "$work/killed" --metrics "$work/prom" "$program" killed
@@ -221,17 +221,17 @@ check_no_line out 'all_reduce' "off"
 
 # Corrupted records: any output is right, but no crash.
 checks=$((checks + 1))
-python3 - "$work" "$tutti" <<'PYTHON' || fail "a spoilt record breaks a format"
+python3 - "$work" "$tutti" <<'PYTHON' || fail "a corrupted record breaks a format"
 import glob, json, os, pickle, random, subprocess, sys
 work, tutti = sys.argv[1:]
 random.seed(8)
 files = sorted(glob.glob(work + "/node[01]/*.flight"))
 os.mkdir(work + "/spoilt")
-for turn in range(6):
+for run in range(6):
     for number, file in enumerate(files):
         data = bytearray(open(file, "rb").read())
         for _ in range(2 ** random.randrange(1, 12)):
-            at = random.choice((0, 4096, 4096, 20480, 86016, 86016)) + random.randrange(400 if turn % 2 else 4000)
+            at = random.choice((0, 4096, 4096, 20480, 86016, 86016)) + random.randrange(400 if run % 2 else 4000)
             data[at if at > 16 else at + 16] = random.choice((0, 1, 9, 127, 128, 255, random.randrange(256)))
         open(work + "/spoilt/%d.flight" % number, "wb").write(data)
     for kind in ("text", "json", "chrome", "pytorch"):

@@ -20,7 +20,8 @@
 struct shared {
     char store[64];
     char token[TUTTI_TOKEN_BYTES];
-    _Atomic int32_t turn;  /* from 1: the members have made the token for the newcomer that is killed at this message */
+    _Atomic int32_t
+        attempt;           /* from 1: the members have made the token for the newcomer that is killed at this message */
     _Atomic int32_t named; /* how often a member got the number of the ended process before it had the group */
     _Atomic pid_t newcomer;
     _Atomic bool joined; /* a newcomer has joined, and the test ends */
@@ -88,11 +89,11 @@ static void be_member(int32_t rank)
         fault(own, "init: %s; ", e.message);
         exit(1);
     }
-    for (int32_t turn = 1; turn <= MESSAGES_MOST && !alive && !own->faults[0]; turn++) {
+    for (int32_t attempt = 1; attempt <= MESSAGES_MOST && !alive && !own->faults[0]; attempt++) {
         tutti_group *larger = NULL;
         if (rank == 0) {
             tutti_group_token(group, shared->token, sizeof(shared->token), &e);
-            atomic_store(&shared->turn, turn);
+            atomic_store(&shared->attempt, attempt);
         }
         tutti_barrier(group, NULL); /* behind it all have the token */
         const tutti_status status = tutti_group_grow(group, shared->token, 1, GROW_MS, &larger, &e);
@@ -117,13 +118,13 @@ static void send_newcomers(pid_t member)
     int32_t sent = 0;
     pid_t last = -1; /* not reaped yet: other processes can read how it ended until its parent has waited for it */
     while (waitpid(member, NULL, WNOHANG) == 0) {
-        const int32_t turn = atomic_load(&shared->turn);
-        if (turn > sent) {
+        const int32_t attempt = atomic_load(&shared->attempt);
+        if (attempt > sent) {
             if (last > 0) {
                 waitpid(last, NULL, 0);
             }
-            last = start_actor(be_newcomer, turn);
-            sent = turn;
+            last = start_actor(be_newcomer, attempt);
+            sent = attempt;
         }
         pause_us(1000);
     }
@@ -155,7 +156,7 @@ int main(int argc, char **argv)
             failures++;
         }
     }
-    printf("%d newcomers, %d times named before they had the group\n", atomic_load(&shared->turn),
+    printf("%d newcomers, %d times named before they had the group\n", atomic_load(&shared->attempt),
            atomic_load(&shared->named));
     return failures != 0 || !atomic_load(&shared->joined) || atomic_load(&shared->named) == 0;
 }

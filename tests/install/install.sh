@@ -48,11 +48,11 @@ version=$(sed -n 's/^#define TUTTI_VERSION_[A-Z]* //p' "$source/include/tutti/tu
 expect()
 {
     output=$("$@") || fail "$* failed: $output"
-    [ "$output" = "tutti $version" ] || fail "$* said \"$output\""
+    [ "$output" = "tutti $version" ] || fail "$* printed \"$output\""
 }
 
 export PKG_CONFIG_PATH=$library/pkgconfig
-[ "$(pkg-config --modversion tutti)" = "$version" ] || fail "pkg-config knows another version"
+[ "$(pkg-config --modversion tutti)" = "$version" ] || fail "pkg-config reports another version"
 strict="-Wall -Wextra -Wpedantic -Werror"
 # shellcheck disable=SC2046,SC2086 # flags are words
 {
@@ -67,7 +67,7 @@ expect env LD_LIBRARY_PATH="$library" "$work/c_pc"
 expect env LD_LIBRARY_PATH="$library" "$work/cc_pc"
 expect "$work/c_static"
 output=$(LD_LIBRARY_PATH=$library "$work/prefix/bin/tutti" run -n 3 -- "$work/readme" 2>&1) || fail "README: $output"
-[ "$(grep -c "all ranks together: 3" <<<"$output")" = 3 ] || fail "the program of the README said: $output"
+[ "$(grep -c "all ranks together: 3" <<<"$output")" = 3 ] || fail "the program of the README printed: $output"
 readelf -d "$work/c_pc" | grep -q 'NEEDED.*libtutti.so.0' || fail "the shared consumer does not need libtutti.so.0"
 if readelf -d "$work/c_static" | grep -q 'NEEDED.*libtutti'; then
     fail "the static consumer needs the shared library"
@@ -88,7 +88,7 @@ python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/info.json" ||
 
 # Packagers install below DESTDIR; uninstalling leaves only folders that other packages may share.
 DESTDIR=$work/staging cmake --install "$build" --prefix /opt/tutti >"$work/log" || { cat "$work/log"; exit 1; }
-[ -e "$work/staging/opt/tutti/include/tutti/tutti.h" ] || fail "DESTDIR was not heeded"
+[ -e "$work/staging/opt/tutti/include/tutti/tutti.h" ] || fail "DESTDIR was ignored"
 "$source/scripts/uninstall" "$build" "$work/staging"
 left=$(find "$work/staging" ! -type d)
 [ -z "$left" ] || fail "left after uninstalling: $left"

@@ -41,10 +41,10 @@ done
 grep -q 'ranks.*=' man1/tutti-run.1 || fail "tutti-run(1) does not describe --ranks"
 
 mapfile -t pages < <(grep -L '^\.so' man1/* man3/*)
-mandoc -T lint -W warning "${pages[@]}" || fail "mandoc complains"
+mandoc -T lint -W warning "${pages[@]}" || fail "mandoc reports errors"
 mapfile -t aliases < <(grep -l '^\.so' man3/*)
 for page in "${aliases[@]}"; do
-    [ -r "$(sed -n 's/^\.so //p' "$page")" ] || fail "$page leads nowhere"
+    [ -r "$(sed -n 's/^\.so //p' "$page")" ] || fail "$page names a page that does not exist"
 done
 mandoc -T utf8 man3/tutti_all_reduce.3 | sed 's/.\x08//g' >"$work/text"
 grep -q 'Bus bandwidth' "$work/text" || fail "tutti_all_reduce(3) does not say what the header says: $(cat "$work/text")"
@@ -52,9 +52,9 @@ grep -q 'const DLTensor \*input' "$work/text" || fail "tutti_all_reduce(3) does 
 
 # the check notices errors
 echo ".Xx" >>man3/tutti_send.3
-! mandoc -T lint -W warning man3/tutti_send.3 >/dev/null || fail "mandoc takes anything"
+! mandoc -T lint -W warning man3/tutti_send.3 >/dev/null || fail "mandoc accepts a broken page"
 rm man3/tutti_recv.3
-[ "$(lacking)" = tutti_recv ] || fail "a missing page goes unnoticed: $(lacking)"
+[ "$(lacking)" = tutti_recv ] || fail "a missing page is not reported: $(lacking)"
 
 # without help2man the build does without those pages, and says so
 cmake -S "$source" -B "$work/build" -DTUTTI_HELP2MAN=TUTTI_HELP2MAN-NOTFOUND -DCMAKE_PROGRAM_PATH=/nowhere \

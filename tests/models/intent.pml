@@ -20,7 +20,7 @@
  * mutant READ_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: a rank that gives up returns without waiting for intents
  * mutant WAIT_FIRST assertion: it waits for intents before it raises the alarm
- * mutant RING_FIRST assertion: it raises the alarm before its record can be read
+ * mutant ALARM_FIRST assertion: it raises the alarm before its record can be read
  * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up publishes TTI_PHASE_FINAL as if it had done its share
  */
 #define RANKS  3
@@ -61,11 +61,11 @@ inline tti_fault_raise()
 #ifdef WAIT_FIRST
     wait_for_intents();
 #endif
-#ifndef RING_FIRST
+#ifndef ALARM_FIRST
     state[me] = true;
 #endif
     atomic { drain(); alarm++ }; /* fetch_add, seq_cst */
-#ifdef RING_FIRST
+#ifdef ALARM_FIRST
     state[me] = true
 #endif
 }

@@ -16,7 +16,7 @@
  *
  * Proved: each operation runs once, in the order in which they took their places. There is one owner at a time.
  * Callbacks run on the worker. A waiter does not run what is behind its own work. No thread sleeps for ever (no invalid
- * end state). At the end nothing is open but a SMALL operation that no thread has asked for, and that no other waits
+ * end state). At the end nothing is open but a SMALL operation that no thread waits for, and that no other waits
  * behind.
  *
  * config WAITER=1 SECOND=1
@@ -448,7 +448,7 @@ proctype Tester()
     bool slow, wake, done;
     handed;
     tti_lane_try_finish(A);
-    if :: push(A) :: true fi /* it may ask for an eventfd, or release A */
+    if :: push(A) :: true fi /* it may open an eventfd, or release A */
 }
 
 init {

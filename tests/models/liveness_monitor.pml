@@ -20,7 +20,7 @@
  * mutant SKIP_MARKED end: a monitor does not list a word that was marked after it had read it
  * mutant NO_COMPARE end: the kernel does not compare the words before it puts the monitor to sleep
  * mutant NO_WORD end: process 1 has no life word, so the wake-up that it was given is lost
- * mutant RING_FIRST end: the alarm is raised before the record can be read
+ * mutant ALARM_FIRST end: the alarm is raised before the record can be read
  * mutant NO_ALARM end: the monitor writes the record only, and raises no alarm
  */
 #define PROCESSES 3
@@ -81,7 +81,7 @@ inline tti_raise_alarm()
 
 inline tti_fault_death()
 {
-#ifdef RING_FIRST
+#ifdef ALARM_FIRST
     tti_raise_alarm();
     record[me] = true
 #else

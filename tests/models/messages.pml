@@ -2,15 +2,15 @@
 /*
  * Messages: src/core/messages/messages.c, with what it uses of work/stage.c and of the engine's messages.
  *
- * Modelled: a thread that posts one work: a SMALL one, for which the timer asks the worker's help after a moment; a
+ * Modelled: a thread that posts one work: a SMALL one, which the timer passes to the worker after a moment; a
  * LARGE one, for which the worker is notified; or one with a CALLBACK, which only the worker may end. The worker. A
  * thread that waits for the work (without a limit, or with one that may pass at any time). A thread that cancels it,
  * twice. A thread that tests it, and then perhaps has it pushed. And the other rank, whose message is first announced,
  * and then arrives. A thread of this rank must read both: a message that is announced is matched, so the work has
  * begun; a message that has arrived ends it.
  *
- * Abstracted: the sleep of the engine. A thread that attends to a batch sleeps until a round would move something or
- * the batch has ended. The worker, which attends to all, sleeps until a round would move something, `completed` has
+ * Abstracted: the sleep of the engine. A thread that attends to a batch sleeps until a round would make progress or
+ * the batch has ended. The worker, which attends to all, sleeps until a round would make progress, `completed` has
  * changed since it last read it, or wake_p2p has been called since it attended last. The bound of 5 ms is left out.
  * What runs under a lock is one step. The worker's sleep elsewhere is a guard: lane.pml has proved it. Left out are
  * deadlines, and tokens, which may fire before the work is posted.
@@ -29,7 +29,7 @@
  * mutant ANY_THREAD WAITER=1 assertion: any thread claims a work with a callback
  * mutant TOO_EAGER CANCELLER=1 assertion: a message that has been matched is withdrawn all the same
  * mutant NO_LOCK CANCELLER=1 assertion: a cancel does not exclude that another thread ends the batch meanwhile
- * mutant FORGETFUL CANCELLER=1 assertion: a second cancel asks the engine again, which returns too late
+ * mutant FORGETFUL CANCELLER=1 assertion: a second cancel calls the engine again, which returns too late
  * mutant MOVER assertion: no fault, but what the 5 ms are for: a round of another thread ends the messages when the
  *     worker has read them and is about to attend
  */

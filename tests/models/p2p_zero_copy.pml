@@ -26,7 +26,7 @@
  * mutant READ_FIRST assertion: the alarm is read before the intent is stored
  * mutant NO_WAIT assertion: the sender returns without waiting for the intent
  * mutant WAIT_FIRST assertion: it waits for the intent before it raises the alarm
- * mutant RING_FIRST assertion: it raises the alarm before its record can be read
+ * mutant ALARM_FIRST assertion: it raises the alarm before its record can be read
  * mutant NO_SECOND_READ PROCESSES assertion: a chunk counts without a second read of the alarm
  * mutant EARLY_GRANT assertion: the offer is refused in the middle of a chunk
  * mutant EARLY_ACKNOWLEDGE assertion: the acknowledgement comes before the last chunk has been read
@@ -146,7 +146,7 @@ active proctype Sender()
 #ifdef WAIT_FIRST
         wait_for_intent();
 #endif
-#ifdef RING_FIRST
+#ifdef ALARM_FIRST
         alarm++;
         state = true;
 #else

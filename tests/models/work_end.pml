@@ -4,13 +4,13 @@
  * retire of work/pool.c.
  *
  * Modelled: the thread that ends the work; two that watch it, one until it is notified, the other until it unwatches;
- * one that sleeps until the end, or one that asks for the eventfd and polls it; and one that releases the handle at any
+ * one that sleeps until the end, or one that opens the eventfd and polls it; and one that releases the handle at any
  * time. Each has the handle at first, and is too late if another thread releases it before. The state is one word: its
  * stage and the flags. So is the count of users with the bit ALIVE.
  *
  * Abstracted: the order of the list of watches. Read-modify-writes and loads take effect in program order (seq_cst).
  *
- * Proved: a thread that asks in time sees the end once: a sleeper wakes, a watch is notified, the eventfd becomes
+ * Proved: a thread that registers in time sees the end once: a sleeper wakes, a watch is notified, the eventfd becomes
  * readable (no invalid end state). A watch is not notified after tti_work_unwatch has returned, nor if it came too
  * late. No thread touches the work or its eventfd after the last user has dropped it, and that happens once.
  *

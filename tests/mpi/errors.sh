@@ -15,7 +15,7 @@ for flavour in $(flavours); do
     absent=(env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=1 DOUBLE_FAIL_ABSENT=1)
     rm -f "$report" "$report.seen" "$report.end"
     text=$(launch "$flavour" 2 "${absent[@]}" tests/mpi/errors stuck "$report" 2>&1) &&
-        fail "calls that do not end end well with $flavour: $text"
+        fail "calls that do not end exit with 0 under $flavour: $text"
     [ -e "$report.seen" ] || fail "calls that do not end with $flavour: $text; $(cat "$report")"
     grep -Eq "rank 1 has waited [0-9]+ ms in MPI_Finalize for ranks that do not come, after its group of 2 has failed: " \
         "$report.end" || fail "the end of a process with $flavour: $text; $(cat "$report.end")"

@@ -108,7 +108,7 @@ static void check_way(tutti_group *g, const struct reference_call *c, bool plain
 }
 
 /* Each kind with each pattern once; dtype, root and form alternate. */
-static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int turn, bool from_threshold)
+static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int variant, bool from_threshold)
 {
     int32_t rank = tutti_group_rank(g);
     int32_t size = tutti_group_size(g);
@@ -116,14 +116,14 @@ static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int tur
         bool plain = kinds[k] == TUTTI_OP_ALL_REDUCE || kinds[k] == TUTTI_OP_REDUCE || kinds[k] == TUTTI_OP_BROADCAST;
         bool variable =
             kinds[k] == TUTTI_OP_ALL_GATHER || kinds[k] == TUTTI_OP_REDUCE_SCATTER || kinds[k] == TUTTI_OP_ALL_TO_ALL;
-        for (int pattern = 0; pattern < PATTERNS; pattern++, turn++) {
+        for (int pattern = 0; pattern < PATTERNS; pattern++, variant++) {
             struct reference_call c = {.kind = kinds[k],
-                                       .dtype = turn % 2 ? TUTTI_BF16 : TUTTI_F32,
+                                       .dtype = variant % 2 ? TUTTI_BF16 : TUTTI_F32,
                                        .size = size,
-                                       .root = turn % size,
-                                       .rows = turn % 5 == 4 ? 2 : 1,
-                                       .uneven = turn % 7 == 6 && variable,
-                                       .seed = (uint32_t)turn};
+                                       .root = variant % size,
+                                       .rows = variant % 5 == 4 ? 2 : 1,
+                                       .uneven = variant % 7 == 6 && variable,
+                                       .seed = (uint32_t)variant};
             c.count = bytes / tutti_dtype_size(c.dtype) / c.rows / (plain ? 1 : (size_t)size);
             for (int in_place = 0; in_place < 2; in_place++) {
                 c.in_place = in_place;
@@ -159,7 +159,7 @@ static void world_and_sub_groups(tutti_group *world, size_t sizes_used)
 }
 
 /* All patterns in a group of its own, with these settings. */
-static tutti_group *with_settings(const char *const *settings, const size_t *sizes, size_t count, int turn)
+static tutti_group *with_settings(const char *const *settings, const size_t *sizes, size_t count, int variant)
 {
     tutti_group *g = NULL;
     struct memory m;
@@ -169,7 +169,7 @@ static tutti_group *with_settings(const char *const *settings, const size_t *siz
     }
     memory_open(g, &m);
     for (size_t i = 0; i < count; i++) {
-        all_patterns(g, &m, sizes[i], (int)i * 1000 + turn, false);
+        all_patterns(g, &m, sizes[i], (int)i * 1000 + variant, false);
     }
     memory_close(g, &m);
     return g;

@@ -63,7 +63,7 @@ run_tutti bench all_reduce -n 2 -d i64 -o max -b 8 -e 64 --beside tutti
 check_status 0 "iterations by time"
 check_count out '^ ' 4 "iterations by time"
 
-# Every contender has its own count of wrong elements: the backend null moves nothing.
+# Every contender has its own count of wrong elements: the backend null transfers nothing.
 run_tutti bench all_reduce -n 2 -b 8K -e 8K -i 2 --beside tutti:backend=null
 check_status 0 "wrong results of the other one are not Tutti's"
 check_line out '^ +8192 .* out .* 0 .* [1-9][0-9]*$' "wrong results of the other one are counted"

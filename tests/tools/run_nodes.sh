@@ -78,20 +78,20 @@ node 0 2 -n 1 --timeout 0.5 sleep 100
 node 1 2 -n 1 sleep 100
 check_codes 124 "--timeout of one node"
 check_line err.1 'the job ran longer than the --timeout of node 0' "--timeout of one node"
-check_line err.1 '^tutti run: the --timeout of another node has passed; on this one:$' "the others look at their ranks, too"
-check_line err.1 '^tutti run: no rank has begun to use Tutti$' "the others look at their ranks, too"
+check_line err.1 '^tutti run: the --timeout of another node has passed; on this one:$' "the other launchers report on their ranks, too"
+check_line err.1 '^tutti run: no rank has begun to use Tutti$' "the other launchers report on their ranks, too"
 
 begin
 node 0 2 -n 1 "$build/tests/diag/ranks" killed
 node 1 2 -n 2 "$build/tests/diag/ranks" killed
 check_codes 137 "a rank of Tutti is killed"
-check_line err.0 'rank 1 on node 1 \(.*\) killed by SIGKILL after .* \(pid [0-9]+\); last operation: ' "what it did last"
+check_line err.0 'rank 1 on node 1 \(.*\) killed by SIGKILL after .* \(pid [0-9]+\); last operation: ' "its last operation is named"
 
 begin
 node 0 2 -n 1 true
 node 1 2 -n 1 there-is-no-such-program
 check_codes 127 "a program that one node does not have"
-check_line err.0 "node 1 \(.*\) cannot start its ranks: cannot find the program 'there-is-no-such-program'" "it says where"
+check_line err.0 "node 1 \(.*\) cannot start its ranks: cannot find the program 'there-is-no-such-program'" "the node is named"
 
 # SIGTERM to a launcher whose ranks have ended ends the others.
 begin

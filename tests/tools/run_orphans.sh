@@ -9,7 +9,7 @@ gone() { ! alive "$1"; }
 check_gone() { # PID WHAT
     checks=$((checks + 1))
     [ -n "$1" ] || fail "$2: no process to look for"
-    eventually gone "$1" || fail "$2: process $1 lives on"
+    eventually gone "$1" || fail "$2: process $1 still runs"
 }
 
 # A background child of a rank that ended well.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `tutti run`: one job after the other until one ends well or no restart is left. For each job, in this order: a guard
- * (while there is one thread, so that fork is simple), the store where the ranks meet (served by a thread of the
- * launcher, so that it outlives every rank; on several nodes by that of node 0, where the launchers meet first), the
+ * (while there is one thread, so that fork is simple), the rendezvous store of the ranks (served by a thread of
+ * the launcher, so that it outlives every rank; on several nodes by that of node 0, which the launchers use first), the
  * ranks.
  */
 #include <arpa/inet.h>
@@ -98,7 +98,7 @@ static int reserve_port(const struct tti_run_options *options, int *port)
     return fd;
 }
 
-/* With several nodes these are guesses (that all have as many ranks) until the launchers have met. */
+/* With several nodes these are guesses (that all have as many ranks) until the rendezvous of the launchers. */
 static bool make_identity(const struct tti_run_options *options, struct tti_job_identity *identity)
 {
     unsigned long long random = 0;
@@ -193,7 +193,8 @@ static int run_alone(const struct tti_run_options *options, struct tti_job_ident
     return code;
 }
 
-/* Together with the launchers of other nodes. While they meet nothing runs: signals do what they do to any program. */
+/* Together with the launchers of other nodes. Until their rendezvous has ended no rank runs, and signals have their
+ * default effect. */
 static int run_on_nodes(const struct tti_run_options *options, struct tti_job_identity *identity,
                         const struct tti_signals *signals, const struct program *program, pid_t *guard,
                         bool *failed_by_rank)

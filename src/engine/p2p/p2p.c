@@ -102,7 +102,7 @@ static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t t
         }
     }
     bool more;
-    tti_p2p_progress(e, false, v, &more, &p->error); /* the thread that waits meets a failure again */
+    tti_p2p_progress(e, false, v, &more, &p->error); /* the thread that waits finds a failure again */
     uint32_t after = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
     pthread_mutex_unlock(&p2p->lock);
     if (after != before) {

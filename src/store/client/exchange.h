@@ -26,7 +26,7 @@ tutti_status tti_client_exchange(const struct tti_client *client, struct tti_cli
 tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,
                                   int64_t deadline_ns, tutti_error *error);
 
-/* The server, for a sentence: its process, where the kernel tells. */
+/* The server, for a sentence: its process, where the kernel reports it. */
 #define TTI_EXCHANGE_SERVER (TTI_STORE_URL_MAX + 60)
 void tti_exchange_server(const struct tti_client *client, const struct tti_client_connection *connection, char *text,
                          size_t capacity);

@@ -31,7 +31,7 @@ struct tti_client {
     struct tti_client_connection idle[TTI_CLIENT_POOL]; /* unused connections, under the lock */
     int idle_count;
     char job[TTI_STORE_KEY_MAX + 1]; /* its name, which the URL may give */
-    struct tti_secret secret;        /* its token; none where the kernel tells the user of the other side */
+    struct tti_secret secret;        /* its token; none where the kernel reports the user of the other side */
 };
 
 #endif

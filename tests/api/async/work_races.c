@@ -38,24 +38,24 @@ static void reach(_Atomic int *counter, int value)
 
 enum { STOP = INT_MAX };
 
-/* Rank 0 writes its round into `turn`, and continues until each case has occurred often enough. */
+/* Rank 0 writes its round into `started`, and continues until each case has occurred often enough. */
 static bool wants_another(int round, int rounds, int64_t begun_ms, int64_t budget_ms)
 {
     return round <= rounds && now_ms() - begun_ms < budget_ms;
 }
 
 /* Rank 1: whether this round comes. */
-static bool comes(const _Atomic int *turn, int round)
+static bool comes(const _Atomic int *started, int round)
 {
-    bool known = reaches(turn, round);
+    bool known = reaches(started, round);
     EXPECT(known);
-    return known && atomic_load_explicit(turn, memory_order_relaxed) != STOP;
+    return known && atomic_load_explicit(started, memory_order_relaxed) != STOP;
 }
 
 /* Another moment in every round. */
 static void pass_time(int round, int prime, int most)
 {
-    for (volatile int turns = (int)((int64_t)round * prime % most); turns > 0; turns--) {
+    for (volatile int spins = (int)((int64_t)round * prime % most); spins > 0; spins--) {
     }
 }
 
@@ -197,12 +197,12 @@ static tutti_status nothing_behind(tutti_group *g, void *user)
 {
     (void)user;
     enum { HELPERS = 3 };
-    static _Atomic int turn;
+    static _Atomic int started;
     static _Atomic int returned;
     float x = 1;
     float sums[2];
     if (tutti_group_rank(g) == 1) {
-        for (int round = 1; comes(&turn, round); round++) {
+        for (int round = 1; comes(&started, round); round++) {
             pass_time(round, 7919, 60000);
             EXPECT_OK(add(g, &x, &sums[0], LONG_MS));
             EXPECT(reaches(&returned, round));
@@ -222,7 +222,7 @@ static tutti_status nothing_behind(tutti_group *g, void *user)
         for (int i = 0; i < HELPERS; i++) {
             give(&helpers[i], works[0], round);
         }
-        reach(&turn, round);
+        reach(&started, round);
         pass_time(round, 104729, 60000);
         wait_for_it(works[0]);
         for (int i = 0; i < HELPERS; i++) {
@@ -233,7 +233,7 @@ static tutti_status nothing_behind(tutti_group *g, void *user)
         EXPECT_OK(tutti_work_release(works[0]));
         EXPECT_OK(tutti_work_release(works[1]));
     }
-    reach(&turn, STOP);
+    reach(&started, STOP);
     for (int i = 0; i < HELPERS; i++) {
         end(&helpers[i]);
     }
@@ -268,14 +268,14 @@ static bool ends(tutti_work *work, int way, tutti_cancel_token *token)
 
 /* One thread waits in a way in which it does not run the operation itself. Another one polls the operation for a while
  * and may have claimed it. The operation ends all the same. */
-static void push(tutti_group *g, bool message, int way, _Atomic int *turn)
+static void push(tutti_group *g, bool message, int way, _Atomic int *started)
 {
     float x = 1;
     float y = 0;
     DLTensor in = tutti_tensor_1d(&x, &one, TUTTI_F32);
     DLTensor out = tutti_tensor_1d(&y, &one, TUTTI_F32);
     if (tutti_group_rank(g) == 1) {
-        for (int round = 1; comes(turn, round); round++) {
+        for (int round = 1; comes(started, round); round++) {
             pass_time(round, 7919, 40000);
             EXPECT_OK(message ? tutti_send(g, &in, 0, 5, NULL) : add(g, &x, &y, LONG_MS));
         }
@@ -291,13 +291,13 @@ static void push(tutti_group *g, bool message, int way, _Atomic int *turn)
         EXPECT_OK(message ? tutti_recv_async(g, &out, 1, 5, TUTTI_CALL(.timeout_ms = LONG_MS), NULL, &work)
                           : start_add(g, &x, &y, LONG_MS, &work));
         give(&looker, work, round);
-        reach(turn, round);
+        reach(started, round);
         EXPECT(ends(work, way, token));
         EXPECT(reaches(&looker.done, round));
         EXPECT_OK(tutti_work_wait(work, LONG_MS));
         EXPECT_OK(tutti_work_release(work));
     }
-    reach(turn, STOP);
+    reach(started, STOP);
     end(&looker);
     EXPECT_OK(tutti_cancel_token_destroy(token, NULL));
 }
@@ -305,10 +305,10 @@ static void push(tutti_group *g, bool message, int way, _Atomic int *turn)
 static tutti_status pushes(tutti_group *g, void *user)
 {
     (void)user;
-    static _Atomic int turns[2][WAYS];
+    static _Atomic int started[2][WAYS];
     for (int way = 0; way < WAYS; way++) {
-        push(g, false, way, &turns[0][way]);
-        push(g, true, way, &turns[1][way]);
+        push(g, false, way, &started[0][way]);
+        push(g, true, way, &started[1][way]);
     }
     return TUTTI_OK;
 }

@@ -286,21 +286,21 @@ static void reference(tutti_group *group, int32_t rank, int32_t ranks)
                                             TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER};
     static const tutti_dtype types[] = {TUTTI_F32, TUTTI_BF16, TUTTI_I8, TUTTI_I32};
     unsigned char *blocks[2] = {malloc(LARGEST), malloc(LARGEST)};
-    uint32_t turn = 0;
+    uint32_t variant = 0;
     for (size_t k = 0; blocks[0] && blocks[1] && k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         bool variable =
             kinds[k] == TUTTI_OP_ALL_GATHER || kinds[k] == TUTTI_OP_REDUCE_SCATTER || kinds[k] == TUTTI_OP_ALL_TO_ALL;
         for (size_t rows = 1; rows <= 3; rows++) {
-            for (int form = 0; form < 4; form++, turn++) {
+            for (int form = 0; form < 4; form++, variant++) {
                 const struct reference_call c = {.kind = kinds[k],
-                                                 .dtype = types[turn % 4],
+                                                 .dtype = types[variant % 4],
                                                  .size = ranks,
-                                                 .root = (int)turn % ranks,
+                                                 .root = (int)variant % ranks,
                                                  .rows = rows,
-                                                 .count = turn % 2 == 0 ? 7 : 300,
+                                                 .count = variant % 2 == 0 ? 7 : 300,
                                                  .in_place = form % 2 == 1,
                                                  .uneven = form >= 2 && variable,
-                                                 .seed = turn};
+                                                 .seed = variant};
                 struct reference_tensors tensors;
                 tutti_error error = {.message = ""};
                 EXPECT(reference_block(&c, rank) <= LARGEST);
@@ -310,7 +310,7 @@ static void reference(tutti_group *group, int32_t rank, int32_t ranks)
             }
         }
     }
-    EXPECT(turn > 0);
+    EXPECT(variant > 0);
     free(blocks[0]);
     free(blocks[1]);
 }

@@ -177,7 +177,7 @@ static void cancel_polled(tutti_group *g, struct poller *p, int round)
         start_receive(g, &values[i], NEVER, NULL, &works[i]);
     }
     atomic_store(&p->work, works[DEPTH - 1]);
-    for (volatile int turns = round * 37 % 2000; turns > 0; turns--) {
+    for (volatile int spins = round * 37 % 2000; spins > 0; spins--) {
     }
     for (int i = 0; i < DEPTH; i++) {
         if (i == DEPTH - 1) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Devices that are host memory and threads: the common part of the doubles of libcuda.so.1 and libamdhip64.so. The two
- * faces (cuda*.c, hip*.c) implement the vendors' interfaces; the rest is here. README.md describes for users what the
+ * front ends (cuda*.c, hip*.c) implement the vendors' interfaces; the rest is here. README.md describes for users what the
  * doubles do and what they refuse.
  *
  * Codes are the vendors' own: HIP took over the numbers of CUDA's driver interface, so the core gives the same ones to
@@ -36,7 +36,7 @@ enum {
 
 enum { TTI_DOUBLE_DEVICES = 16, TTI_DOUBLE_UUID = 16, TTI_DOUBLE_IPC = 64 };
 
-/* What differs between the vendors. Each face defines it once. */
+/* What differs between the vendors. Each front end defines it once. */
 struct tti_double_vendor {
     const char *variable; /* of the environment: devices, delays and faults */
     const char *visible;  /* of the environment: which of the devices a process sees */
@@ -48,10 +48,10 @@ extern const struct tti_double_vendor tti_double_vendor;
 
 /* ---- device.c: the whole ---- */
 
-/* Every function of a face begins with it. Counts the call, and returns the code to return at once: in a fork's child,
+/* Every function of a front end begins with it. Counts the call, and returns the code to return at once: in a fork's child,
  * before the start or after the end, inside a host function, or for an ordered fault. */
 int tti_double_enter(const char *function);
-/* The same without the demand that init was called. */
+/* The same without the check that init was called. */
 int tti_double_enter_early(const char *function);
 int tti_double_init(void);
 int tti_double_count(void);
@@ -175,7 +175,7 @@ TTI_DOUBLE_EXPORT int tti_double_launch(void *stream, int (*run)(void *data, int
 /* The device of a stream, -1 if there is no such stream. */
 TTI_DOUBLE_EXPORT int tti_double_stream_device(void *stream);
 
-/* The current device of this thread, from the face; -1 and the code if there is none. */
+/* The current device of this thread, from the front end; -1 and the code if there is none. */
 int tti_double_current(int *code);
 
 #endif

@@ -71,11 +71,11 @@ static bool await_turn(struct tti_double_stream *stream, const struct tti_double
         if (tti_double.devices[stream->device].error || stream->dropped) {
             return true;
         }
-        const bool turn = !op->hangs && !held_up(stream, op->sequence - 1);
-        if (turn && (!op->ready || op->ready(op))) {
+        const bool is_next = !op->hangs && !held_up(stream, op->sequence - 1);
+        if (is_next && (!op->ready || op->ready(op))) {
             return true;
         }
-        if (turn && op->polls) {
+        if (is_next && op->polls) {
             tti_double_sleep(POLL_NS);
         } else {
             pthread_cond_wait(&tti_double.changed, &tti_double.lock);

@@ -83,7 +83,7 @@ struct ncclComm {
     bool revoked;
 
     _Atomic uint32_t result;  /* the result of CommGetAsyncError on this rank */
-    _Atomic uint32_t aborted; /* ends every waiting */
+    _Atomic uint32_t aborted; /* ends every wait */
     int abort_fd;             /* readable then */
     struct tti_shared *shared;
 
@@ -152,11 +152,11 @@ ncclResult_t tti_id_join(struct ncclComm *comm, const ncclUniqueId *id);
 
 /* ---- wait.c: waiting for other ranks ---- */
 
-/* Waits until ready(argument), which looks at shared memory; false if the communicator was aborted before. */
+/* Waits until ready(argument), which reads shared memory; false if the communicator was aborted before. */
 bool tti_await(struct ncclComm *comm, bool (*ready)(void *argument), void *argument);
 /* Wakes all waiters; to be called after each store that a waiter may wait for. */
-void tti_doorbell_ring_all(struct ncclComm *comm);
-void tti_doorbell_ring(struct ncclComm *comm, int rank);
+void tti_doorbell_raise_all(struct ncclComm *comm);
+void tti_doorbell_raise(struct ncclComm *comm, int rank);
 /* Sets the flag and wakes the waiters; also for a child that is being made. */
 void tti_set_aborted(struct ncclComm *comm);
 /* Waits until no other process is missing that is alive: this rank has ended, and so have they. */

@@ -245,7 +245,7 @@ static void *run_job(void *argument)
     return NULL;
 }
 
-/* All at once, since they may wait for each other. */
+/* All at the same time, since they may wait for each other. */
 static ncclResult_t run_jobs(struct tti_job *jobs)
 {
     ncclResult_t result = ncclSuccess;

@@ -242,7 +242,7 @@ static ncclResult_t run_abort(struct tti_job *job)
     quiesce(comm);
     if (comm->shared) {
         atomic_store(&comm->shared->place[comm->rank].end, TTI_ABORTED);
-        tti_doorbell_ring_all(comm);
+        tti_doorbell_raise_all(comm);
     }
     tti_comm_empty(comm);
     return ncclSuccess;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives of one group, which make progress beside each other; those with the same peer in the same
- * direction run in order. A message is divided into chunks (letters), of which two may be in flight. A send is done
+ * direction run in order. A message is divided into chunks (packets), of which two may be in flight. A send is done
  * when its last chunk has been read; the real library may be done earlier.
  */
 #include <stdlib.h>
@@ -63,7 +63,7 @@ void tti_connect_begin(struct ncclComm *comm, const struct tti_task *tasks)
             atomic_store(&tti_shared_pair(comm->shared, task->root, comm->rank)->receiver_ready, 1);
         }
     }
-    tti_doorbell_ring_all(comm);
+    tti_doorbell_raise_all(comm);
 }
 
 bool tti_connect_end(struct ncclComm *comm, const struct tti_task *tasks)
@@ -121,7 +121,7 @@ static bool write_packet(struct message *message)
         memcpy(pair->packet[written % 2], message->data + message->transferred, bytes);
     }
     pair->bytes[written % 2] = message->bytes;
-    atomic_store(&pair->written, written + 1); /* the chunk before it; take_letter reads it */
+    atomic_store(&pair->written, written + 1); /* the chunk before it; take_packet reads it */
     message->transferred += bytes;
     message->packets++;
     return true;
@@ -142,7 +142,7 @@ static bool take_packet(struct message *message)
     if (bytes > 0) {
         memcpy(message->data + message->transferred, pair->packet[taken % 2], bytes);
     }
-    atomic_store(&pair->taken, taken + 1); /* the read before it; write_letter reads it */
+    atomic_store(&pair->taken, taken + 1); /* the read before it; write_packet reads it */
     message->transferred += bytes;
     message->packets++;
     message->done = message->packets == packets_of(message->bytes);
@@ -160,7 +160,7 @@ static bool some_progress(void *argument)
             continue;
         }
         if (message->send ? write_packet(message) : take_packet(message)) {
-            tti_doorbell_ring(message_set->comm, message->peer);
+            tti_doorbell_raise(message_set->comm, message->peer);
             progress = true;
         }
     }

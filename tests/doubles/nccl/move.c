@@ -143,7 +143,7 @@ static bool run_chunk(const struct transfer *transfer, const struct tti_heading 
     publish(transfer, half, done, count);
     place->heading[half] = *heading;
     atomic_store(&place->published, round.number); /* the chunk before it; all_published reads it */
-    tti_doorbell_ring_all(transfer->comm);
+    tti_doorbell_raise_all(transfer->comm);
     if (!tti_await(transfer->comm, all_published, &round)) {
         return false;
     }

@@ -2,7 +2,7 @@
 /*
  * The memory that the ranks of a communicator share: a memfd of the process that made the id, sent to each rank. Every
  * counter has one writer and only grows. A rank that waits for another rank's counter sleeps on its own doorbell; a
- * rank that stores rings the doorbells of the ranks that may wait for it.
+ * rank that stores raises the doorbells of the ranks that may wait for it.
  */
 #ifndef TTI_DOUBLES_NCCL_SHARED_H
 #define TTI_DOUBLES_NCCL_SHARED_H
@@ -30,7 +30,7 @@ struct tti_heading {
 };
 
 struct tti_rank_slot {
-    _Alignas(128) _Atomic uint32_t doorbell; /* rung by all ranks */
+    _Alignas(128) _Atomic uint32_t doorbell; /* raised by all ranks */
     _Atomic uint32_t sleepers;               /* on it */
     _Atomic uint32_t end;                    /* TTI_PRESENT, ... */
     _Atomic uint32_t connected;              /* for its first collective */

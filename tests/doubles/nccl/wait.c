@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting for stores of other ranks in the shared memory. A waiter reads its doorbell, checks its condition, and sleeps
- * unless the doorbell has rung since. A storer stores, rings, and wakes the sleepers. All of it is sequentially
+ * unless the doorbell was raised since. A storer stores, raises the doorbell, and wakes the sleepers. All of it is sequentially
  * consistent: either the waiter sees the store, or the storer sees the sleeper.
  *
  * NCCL's kernels do not detect that a process has died, so neither does tti_await. The end of a communicator does.
@@ -44,7 +44,7 @@ bool tti_await(struct ncclComm *comm, bool (*ready)(void *argument), void *argum
     }
 }
 
-void tti_doorbell_ring(struct ncclComm *comm, int rank)
+void tti_doorbell_raise(struct ncclComm *comm, int rank)
 {
     struct tti_rank_slot *place = &comm->shared->place[rank];
     atomic_fetch_add(&place->doorbell, 1);
@@ -53,10 +53,10 @@ void tti_doorbell_ring(struct ncclComm *comm, int rank)
     }
 }
 
-void tti_doorbell_ring_all(struct ncclComm *comm)
+void tti_doorbell_raise_all(struct ncclComm *comm)
 {
     for (int rank = 0; rank < comm->ranks; rank++) {
-        tti_doorbell_ring(comm, rank);
+        tti_doorbell_raise(comm, rank);
     }
 }
 
@@ -75,7 +75,7 @@ void tti_set_aborted(struct ncclComm *comm)
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->lock);
     if (shared) {
-        tti_doorbell_ring(comm, comm->rank);
+        tti_doorbell_raise(comm, comm->rank);
     }
 }
 
@@ -115,9 +115,9 @@ static bool all_ended(struct ncclComm *comm)
 void tti_await_ends(struct ncclComm *comm)
 {
     struct tti_rank_slot *mine = &comm->shared->place[comm->rank];
-    const struct timespec again = {.tv_nsec = 50000000}; /* a death rings no doorbell */
+    const struct timespec again = {.tv_nsec = 50000000}; /* a death raises no doorbell */
     atomic_store(&mine->end, TTI_ENDED);
-    tti_doorbell_ring_all(comm);
+    tti_doorbell_raise_all(comm);
     for (;;) {
         const uint32_t doorbell = atomic_load(&mine->doorbell);
         if (is_aborted(comm) || all_ended(comm)) {
@@ -156,7 +156,7 @@ bool tti_comm_exchange_all(struct ncclComm *comm, const void *mine, size_t bytes
         memcpy(place->exchanged[half], mine, bytes);
     }
     atomic_store(&place->exchanges, exchange.number);
-    tti_doorbell_ring_all(comm);
+    tti_doorbell_raise_all(comm);
     if (!tti_await(comm, all_exchanged, &exchange)) {
         return false;
     }

@@ -54,7 +54,7 @@ static bool holds(const float *tensor, int64_t count, float value)
 /* ---- one operation ----------------------------------------------------------------------------------------------- */
 
 /* The operation of one step. */
-struct turn {
+struct iteration {
     const struct ground *ground;
     int32_t step;
     int32_t rank;
@@ -69,7 +69,7 @@ struct turn {
 };
 
 /* Of what the ranks give: step + rank. */
-static float sum_of(const struct turn *t)
+static float sum_of(const struct iteration *t)
 {
     const int32_t sum = t->size * t->step + t->size * (t->size - 1) / 2;
     return (float)sum;
@@ -80,7 +80,7 @@ static tutti_status right(tutti_status status, bool is_right)
     return status == TUTTI_OK && !is_right ? TUTTI_INTERNAL : status;
 }
 
-static tutti_status all_reduce(struct turn *t, int64_t count, const tutti_call *call)
+static tutti_status all_reduce(struct iteration *t, int64_t count, const tutti_call *call)
 {
     const struct ground *g = t->ground;
     DLTensor source = tutti_tensor_1d(g->in, &count, TUTTI_F32);
@@ -91,7 +91,7 @@ static tutti_status all_reduce(struct turn *t, int64_t count, const tutti_call *
     return right(status, holds(g->out, count, sum_of(t)));
 }
 
-static tutti_status broadcast(struct turn *t, const tutti_call *call)
+static tutti_status broadcast(struct iteration *t, const tutti_call *call)
 {
     const struct ground *g = t->ground;
     const int64_t count = t->step % 2 ? 3 : LARGE / 4;
@@ -102,7 +102,7 @@ static tutti_status broadcast(struct turn *t, const tutti_call *call)
 }
 
 /* The root changes, and so does the size. */
-static tutti_status rooted(struct turn *t, const tutti_call *call)
+static tutti_status rooted(struct iteration *t, const tutti_call *call)
 {
     const struct ground *g = t->ground;
     const int32_t root = t->step % t->size;
@@ -138,7 +138,7 @@ static tutti_status rooted(struct turn *t, const tutti_call *call)
     return right(status, holds(g->out, count, (float)(t->step + t->rank)));
 }
 
-static tutti_status parts(struct turn *t, const tutti_call *call)
+static tutti_status parts(struct iteration *t, const tutti_call *call)
 {
     const struct ground *g = t->ground;
     const int64_t count = t->step / 3 % 2 ? 4 : 50000;
@@ -168,7 +168,7 @@ static tutti_status parts(struct turn *t, const tutti_call *call)
 }
 
 /* At least one of several calls returns the cause. Calls that had not begun may return REVOKED. */
-static bool tells_more(tutti_status status, tutti_status before)
+static bool is_more_precise(tutti_status status, tutti_status before)
 {
     return status != TUTTI_OK && (before == TUTTI_OK || (before == TUTTI_REVOKED && status != TUTTI_REVOKED));
 }
@@ -179,7 +179,7 @@ static tutti_status await_works(tutti_work **works, int count, tutti_error *erro
     tutti_status first = TUTTI_OK;
     for (int i = 0; i < count; i++) {
         const tutti_status status = works[i] ? tutti_work_wait(works[i], TUTTI_FOREVER) : TUTTI_OK;
-        if (tells_more(status, first)) {
+        if (is_more_precise(status, first)) {
             tutti_work_error(works[i], error);
             first = status;
         }
@@ -189,7 +189,7 @@ static tutti_status await_works(tutti_work **works, int count, tutti_error *erro
 }
 
 /* Each rank sends to the next and receives from the one before. */
-static tutti_status messages(struct turn *t, const tutti_call *call)
+static tutti_status messages(struct iteration *t, const tutti_call *call)
 {
     const struct ground *g = t->ground;
     const int32_t to = (t->rank + 1) % t->size;
@@ -206,7 +206,7 @@ static tutti_status messages(struct turn *t, const tutti_call *call)
         status = status == TUTTI_OK ? tutti_send_async(g->group, &sent, to, t->step, call, &works[1]) : status;
         tutti_error late;
         const tutti_status end = await_works(works, 2, &late);
-        if (tells_more(end, status)) {
+        if (is_more_precise(end, status)) {
             *t->error = late;
             status = end;
         }
@@ -216,7 +216,7 @@ static tutti_status messages(struct turn *t, const tutti_call *call)
     return right(status, holds(g->out, count, (float)(t->step * t->size + from)));
 }
 
-static void run_turn(struct turn *t, void *(*function)(void *turn))
+static void run_on_thread(struct iteration *t, void *(*function)(void *iteration))
 {
     pthread_t thread;
     if (!t->apart) {
@@ -228,7 +228,7 @@ static void run_turn(struct turn *t, void *(*function)(void *turn))
 
 static void *start_async(void *argument)
 {
-    struct turn *t = argument;
+    struct iteration *t = argument;
     const struct ground *g = t->ground;
     float *in = g->in + t->from;
     float *out = g->out + t->from;
@@ -243,7 +243,7 @@ static void *start_async(void *argument)
 }
 
 /* One work on lane 0, or one on each of three lanes. The thread that starts them may have ended before the wait. */
-static tutti_status asynchronous(struct turn *t, int lanes)
+static tutti_status asynchronous(struct iteration *t, int lanes)
 {
     static const int64_t counts[] = {LARGE / 2, 20, 4000};
     static const int64_t froms[] = {LARGE / 2, 0, 1000};
@@ -254,12 +254,12 @@ static tutti_status asynchronous(struct turn *t, int lanes)
         t->count = lanes > 1 ? counts[i] : t->step % 2 ? 4 : 100000;
         t->from = lanes > 1 ? froms[i] : 0;
         t->handle = NULL;
-        run_turn(t, start_async);
+        run_on_thread(t, start_async);
         works[i] = t->handle;
     }
     tutti_error late;
     const tutti_status end = await_works(works, lanes, &late);
-    if (tells_more(end, t->status)) {
+    if (is_more_precise(end, t->status)) {
         *t->error = late;
         t->status = end;
     }
@@ -270,7 +270,7 @@ static tutti_status asynchronous(struct turn *t, int lanes)
     return right(t->status, well);
 }
 
-static tutti_status group(struct turn *t)
+static tutti_status group(struct iteration *t)
 {
     const struct ground *g = t->ground;
     tutti_error error;
@@ -280,7 +280,7 @@ static tutti_status group(struct turn *t)
     if (status != TUTTI_OK) {
         return status;
     }
-    struct turn inside = *t;
+    struct iteration inside = *t;
     inside.ground = &inner;
     status =
         all_reduce(&inside, t->step % 2 ? 2 : 40000, TUTTI_CALL(.timeout_ms = g->round->call_ms, .error = t->error));
@@ -290,7 +290,7 @@ static tutti_status group(struct turn *t)
 
 static void *run_synchronous(void *argument)
 {
-    struct turn *t = argument;
+    struct iteration *t = argument;
     const struct round *r = t->ground->round;
     const tutti_call *call = TUTTI_CALL(.timeout_ms = r->call_ms, .error = t->error);
     switch (r->work) {
@@ -324,16 +324,16 @@ static void *run_synchronous(void *argument)
 
 tutti_status operate(const struct ground *ground, int32_t step, bool apart, tutti_error *error)
 {
-    struct turn t = {.ground = ground,
-                     .step = step,
-                     .rank = tutti_group_rank(ground->group),
-                     .size = tutti_group_size(ground->group),
-                     .apart = apart,
-                     .error = error};
+    struct iteration t = {.ground = ground,
+                          .step = step,
+                          .rank = tutti_group_rank(ground->group),
+                          .size = tutti_group_size(ground->group),
+                          .apart = apart,
+                          .error = error};
     const enum work work = ground->round->work;
     if (work == WORK_ASYNC || work == WORK_LANES) {
         return asynchronous(&t, work == WORK_LANES ? 3 : 1);
     }
-    run_turn(&t, run_synchronous);
+    run_on_thread(&t, run_synchronous);
     return t.status;
 }

@@ -355,7 +355,7 @@ tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tu
         mine.status = tti_heap_end_region(v->shared, mine.region, error);
         status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
     } else if (status != TUTTI_INVALID_ARGUMENT && status != TUTTI_BUSY && mine.region > 0) {
-        /* the others cannot be told, but the range must become private */
+        /* the other ranks cannot be notified, but the range must become private */
         tutti_error ignored;
         tti_heap_end_region(v->shared, mine.region, &ignored);
     }

@@ -5,7 +5,7 @@
 
 #include "backends/shm/heap/state.h"
 
-/* Tells each view which own regions it may name now. Under the lock. */
+/* Stores in each view which own regions it may name now. Under the lock. */
 void tti_heap_publish(struct tti_heap_shared *h);
 
 /* All ranks of the view have mapped the own region. Under the lock. */

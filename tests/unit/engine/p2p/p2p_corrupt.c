@@ -11,14 +11,14 @@
 #include "engine/p2p/rings/rings.h"
 #include "unit/engine/engine_support.h"
 
-#define PIECE 16384
+#define CHUNK 16384
 #define COUNT 20000 /* elements of the large message: more than is sent without being asked for */
 
 static const struct tti_record small = {
     .bytes = 16, .place = TTI_IN_SLOT, .here = 16, .dtype = TUTTI_I32, .ndim = 1, .kind = TTI_RECORD_FIRST};
 static const struct tti_record large = {.bytes = COUNT * sizeof(int32_t),
                                         .place = 0,
-                                        .here = PIECE,
+                                        .here = CHUNK,
                                         .dtype = TUTTI_I32,
                                         .ndim = 1,
                                         .kind = TTI_RECORD_FIRST};
@@ -131,7 +131,7 @@ static void later_records_are_checked(void **state)
     r.kind = TTI_RECORD_GRANTED;
     expect_corrupt(large, r); /* the rest before it */
     r.kind = TTI_RECORD_NEXT;
-    r.here = TTI_EAGER - PIECE + 4; /* more than the eager part */
+    r.here = TTI_EAGER - CHUNK + 4; /* more than the eager part */
     expect_corrupt(large, r);
     r.here = 0;
     expect_corrupt(large, r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What only groups on a device have: tensors that lie elsewhere, memory of the group, the pieces in which tensors pass
+ * What only groups on a device have: tensors that lie elsewhere, memory of the group, the chunks in which tensors pass
  * through host memory, and streams (cases_device_streams.c). That operations give right results there is tested in
  * every other chapter, whose tensors lie on the group's device. On a CPU this chapter has no cases.
  */
@@ -209,12 +209,12 @@ static void group_memory(struct tti_check *c, size_t bytes)
     tti_check_ok(c, "free", tutti_free(c->group, memory, &c->error));
 }
 
-/* ---- pieces ---- */
+/* ---- chunks ---- */
 
-/* Every collective, and messages, with tensors around the size of a piece and of several. */
-static void pieces(struct tti_check *c, tutti_group *group, int64_t piece)
+/* Every collective, and messages, with tensors around the size of a chunk and of several. */
+static void chunks(struct tti_check *c, tutti_group *group, int64_t chunk)
 {
-    const int64_t bytes[] = {piece - 4, piece, piece + 4, 3 * piece, 5 * piece + 12};
+    const int64_t bytes[] = {chunk - 4, chunk, chunk + 4, 3 * chunk, 5 * chunk + 12};
     struct tti_check sub = tti_check_sub(c, group, 1);
     for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
         for (size_t k = 0; k < tti_check_collectives_count; k++) {
@@ -237,15 +237,15 @@ static void pieces(struct tti_check *c, tutti_group *group, int64_t piece)
     tti_check_merge(c, &sub);
 }
 
-static void in_pieces_of(struct tti_check *c, int64_t piece)
+static void in_chunks_of(struct tti_check *c, int64_t chunk)
 {
     char setting[48];
     const char *const settings[] = {setting, NULL};
     tutti_group *group = NULL;
-    snprintf(setting, sizeof(setting), "device.chunk=%lld", (long long)piece);
+    snprintf(setting, sizeof(setting), "device.chunk=%lld", (long long)chunk);
     if (tti_check_ok(c, "group_split",
                      tutti_group_split(c->group, 0, c->rank, TUTTI_CONFIG(.settings = settings), &group, &c->error))) {
-        pieces(c, group, piece);
+        chunks(c, group, chunk);
         tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
     }
 }
@@ -310,9 +310,9 @@ void tti_check_device_cases(struct tti_check *c)
             tti_check_end(c);
         }
     }
-    for (int64_t piece = 4096; piece <= (c->quick ? 4096 : 1 << 18); piece *= 64) {
-        if (tti_check_begin(c, "pieces/%lld", (long long)piece)) {
-            in_pieces_of(c, piece);
+    for (int64_t chunk = 4096; chunk <= (c->quick ? 4096 : 1 << 18); chunk *= 64) {
+        if (tti_check_begin(c, "chunks/%lld", (long long)chunk)) {
+            in_chunks_of(c, chunk);
             tti_check_end(c);
         }
     }

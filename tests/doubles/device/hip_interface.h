@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The face of HIP's runtime interface, in versions 5, 6 and 7 (TTI_DOUBLE_HIP). The parts that Tutti's drivers and
+ * HIP's runtime interface in versions 5, 6 and 7 (TTI_DOUBLE_HIP). The parts that Tutti's drivers and
  * applications use are declared here after hip_runtime_api.h; the numbers of memory types changed with version 6.
  */
 #ifndef TUTTI_TESTS_DOUBLES_HIP_ABI_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The face of CUDA's driver interface. Where cuda.h is installed, the functions are defined against its prototypes, so
+ * CUDA's driver interface. Where cuda.h is installed, the functions are defined against its prototypes, so
  * the compiler compares every type and argument. Elsewhere they are defined against the same declarations below.
  * Functions are written with the names that the library exports (cuMemAlloc_v2), for which cuda.h has macros.
  */
