@@ -73,8 +73,8 @@ tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd,
 /* Whether this store serves others: it has started the server, or holds memory that they share. */
 bool tti_store_served_here(const struct tti_store *store);
 
-/* How many processes of this user the server of this store has refused for lack of descriptors. They have got
- * this reply, and do not connect again. */
+/* How many processes of this user the server of this store has refused for lack of descriptors. The server
+ * has reported this to them, and they do not connect again. */
 int64_t tti_store_refused_count(const struct tti_store *store);
 
 /* If this store has started the server: from now on the server answers every request, waiting ones included, with this

@@ -20,9 +20,8 @@
 struct shared {
     char store[64];
     char token[TUTTI_TOKEN_BYTES];
-    _Atomic int32_t
-        attempt;           /* from 1: the members have made the token for the newcomer that is killed at this message */
-    _Atomic int32_t named; /* how often a member got the number of the ended process before it had the group */
+    _Atomic int32_t attempt; /* from 1: the token exists for the newcomer that is killed at this message */
+    _Atomic int32_t named;   /* how often a member got the number of the ended process before it had the group */
     _Atomic pid_t newcomer;
     _Atomic bool joined; /* a newcomer has joined, and the test ends */
     struct seen members[RANKS_MOST];

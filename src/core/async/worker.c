@@ -34,8 +34,8 @@ static void *run(void *argument)
         /* acquire: pairs with tti_worker_notify; what the notifier did before is visible to serve */
         uint32_t seen = atomic_load_explicit(&w->doorbell, memory_order_acquire);
         w->serve(w);
-        /* acquire: pairs with tti_worker_stop. A notification before the stop is visible to the load of `doorbell` then,
-         * and is served before the thread ends. */
+        /* acquire: pairs with tti_worker_stop. A notification before the stop is visible to the load of `doorbell`
+         * then, and is served before the thread ends. */
         if (atomic_load_explicit(&w->stop, memory_order_acquire) &&
             atomic_load_explicit(&w->doorbell, memory_order_acquire) == seen) {
             return NULL;
@@ -70,8 +70,8 @@ tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error
 
 void tti_worker_notify(struct tti_worker *worker)
 {
-    /* seq_cst, store then load: pairs with `asleep` and `doorbell` in run(), see the protocol in worker.h. The increment
-     * is a release as well, for the acquire loads of run() and tti_worker_doorbell. */
+    /* seq_cst, store then load: pairs with `asleep` and `doorbell` in run(), see the protocol in worker.h. The
+     * increment is a release as well, for the acquire loads of run() and tti_worker_doorbell. */
     atomic_fetch_add_explicit(&worker->doorbell, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst)) {
         syscall(SYS_futex, &worker->doorbell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

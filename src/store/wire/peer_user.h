@@ -10,8 +10,8 @@ bool tti_peer_is_same_user(int fd, int *pid);
 
 /*
  * Whether that check is worth anything. In a user namespace the kernel shows every user that is not mapped there as the
- * same number (/proc/sys/kernel/overflowuid, "nobody"). A process that has that number itself cannot distinguish its own
- * user from the others.
+ * same number (/proc/sys/kernel/overflowuid, "nobody"). A process that has that number itself cannot distinguish its
+ * own user from the others.
  */
 bool tti_user_is_distinct(void);
 

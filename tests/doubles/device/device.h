@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Devices that are host memory and threads: the common part of the doubles of libcuda.so.1 and libamdhip64.so. The two
- * front ends (cuda*.c, hip*.c) implement the vendors' interfaces; the rest is here. README.md describes for users what the
- * doubles do and what they refuse.
+ * front ends (cuda*.c, hip*.c) implement the vendors' interfaces; the rest is here. README.md describes for users what
+ * the doubles do and what they refuse.
  *
  * Codes are the vendors' own: HIP took over the numbers of CUDA's driver interface, so the core gives the same ones to
  * both.
@@ -48,8 +48,8 @@ extern const struct tti_double_vendor tti_double_vendor;
 
 /* ---- device.c: the whole ---- */
 
-/* Every function of a front end begins with it. Counts the call, and returns the code to return at once: in a fork's child,
- * before the start or after the end, inside a host function, or for an ordered fault. */
+/* Every function of a front end begins with it. Counts the call, and returns the code to return at once: in a fork's
+ * child, before the start or after the end, inside a host function, or for an ordered fault. */
 int tti_double_enter(const char *function);
 /* The same without the check that init was called. */
 int tti_double_enter_early(const char *function);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting for stores of other ranks in the shared memory. A waiter reads its doorbell, checks its condition, and sleeps
- * unless the doorbell was raised since. A storer stores, raises the doorbell, and wakes the sleepers. All of it is sequentially
- * consistent: either the waiter sees the store, or the storer sees the sleeper.
+ * unless the doorbell was raised since. A storer stores, raises the doorbell, and wakes the sleepers. All of it is
+ * sequentially consistent: either the waiter sees the store, or the storer sees the sleeper.
  *
  * NCCL's kernels do not detect that a process has died, so neither does tti_await. The end of a communicator does.
  */

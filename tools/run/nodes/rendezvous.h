@@ -6,9 +6,9 @@
 #include "run/nodes/nodes.h"
 #include "run/options.h"
 
-/* Exchanges records with the launchers of the other nodes and fills in `nodes` and `identity`. `code` is 0, or the exit code of a
- * launcher that cannot start its ranks, with its reason: then all of them give up. Returns 0, or the exit code after
- * printing the reason. */
+/* Exchanges records with the launchers of the other nodes and fills in `nodes` and `identity`. `code` is 0, or the exit
+ * code of a launcher that cannot start its ranks, with its reason: then all of them give up. Returns 0, or the exit
+ * code after printing the reason. */
 int tti_nodes_rendezvous(struct tti_nodes *nodes, const struct tti_run_options *options,
                          struct tti_job_identity *identity, int code, const char *why);
 void tti_nodes_close(struct tti_nodes *nodes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The environment of a rank: the launcher's own, without what would contradict, plus the identity of the rank, the
- * rendezvous store of the job, and --env. Tutti's names come first for Tutti, torch's names let unmodified torch scripts run.
+ * rendezvous store of the job, and --env. Tutti's names come first for Tutti, torch's names let unmodified torch
+ * scripts run.
  *
  * Variables of an outer launcher name one rank of one world, and here every rank would inherit the same. They stay
  * only if they happen to be true (the outer world has one rank and so has this job); otherwise the family's variables

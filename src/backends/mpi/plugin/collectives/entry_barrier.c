@@ -237,8 +237,8 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
     return status;
 }
 
-/* Whether another rank may have given up this call before this rank entered it. Records do not show it. In that case all
- * records were here at the first poll, and the coarse clock has ticked since the lane's last call of this kind. */
+/* Whether another rank may have given up this call before this rank entered it. Records do not show it. In that case
+ * all records were here at the first poll, and the coarse clock has ticked since the lane's last call of this kind. */
 static bool may_be_late(const struct tti_mpi_call *c)
 {
     struct tti_mpi_lane *lane = c->lane;
