@@ -72,7 +72,7 @@ class Network:
 
 
 def open_sockets(group):
-    """LightGBM's own network: the ranks tell one another free ports of this host."""
+    """LightGBM's own network: the ranks send one another free ports of this host."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

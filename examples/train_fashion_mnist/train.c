@@ -17,7 +17,7 @@
 #define BUCKET_BYTES                                                                                                   \
     65536 /* the small upper layers in one bucket, and one for each part of the lowest one, which is done last */
 
-/* Everybody starts from rank 0's parameters. */
+/* All ranks start from rank 0's parameters. */
 static void share_parameters(tutti_group *group, model *m)
 {
     tutti_error error;

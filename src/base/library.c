@@ -8,7 +8,7 @@
 
 /* The loader's text for one name replaces the one for an earlier name only if it says more than that there is no such
  * file: a file that exists but cannot be loaded is the better reason. */
-static void note_failure(const char *name, char *text, size_t capacity)
+static void record_failure(const char *name, char *text, size_t capacity)
 {
     const char *message = dlerror();
     const size_t length = strlen(name);
@@ -30,7 +30,7 @@ static void *open_first(const char *const *names, const char **name, char *text,
         *name = names[i];
         file = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (!file) {
-            note_failure(names[i], text, capacity);
+            record_failure(names[i], text, capacity);
         }
     }
     return file;
