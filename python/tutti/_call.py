@@ -52,7 +52,7 @@ CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK = 1, 2, 4, 8
 class State:
     """A thread's error, and its call with default options. The watch of _interrupt.py reads the main thread's."""
 
-    __slots__ = ("error", "error_address", "call", "call_address", "is_main", "group", "calls")
+    __slots__ = ("error", "error_address", "call", "call_address", "is_main", "group", "calls", "began")
 
     def __init__(self) -> None:
         self.error = ErrorStruct()
@@ -62,6 +62,7 @@ class State:
         self.is_main = threading.current_thread() is threading.main_thread()
         self.group: Optional[int] = None  # the group of the call that this thread is in
         self.calls = 0  # calls of this thread
+        self.began = 0  # time of the last one, in nanoseconds by time.time_ns
 
 
 class _Local(threading.local):

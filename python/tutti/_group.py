@@ -9,6 +9,7 @@ import sys
 import threading
 from ctypes import addressof, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _interrupt
@@ -319,6 +320,7 @@ class Group:
         call, kept = call_struct(state.error_address, options) if options else (state.call_address, None)
         state.group = self.handle
         state.calls += 1
+        state.began = time_ns()
         try:
             status = _functions[name](self.handle, *before, call, *after)
         finally:  # KeyboardInterrupt comes right after the call
@@ -332,6 +334,7 @@ class Group:
         state = local.state
         state.group = self.handle
         state.calls += 1
+        state.began = time_ns()
         try:
             return int(function(*arguments))
         finally:

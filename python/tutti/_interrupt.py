@@ -5,6 +5,8 @@ Python runs signal handlers in the main thread, between two bytecodes: not while
 thread reads the descriptor of signal.set_wakeup_fd, to which Python's C handler writes each signal at once. If SIGINT
 has Python's own handler, which raises KeyboardInterrupt, and the main thread is still in the same call 50 ms later, the
 daemon thread aborts the group of that call. The call returns REVOKED, and Python raises KeyboardInterrupt in its place.
+The daemon thread may run late. A call that began after the signal is not aborted: the main thread has run Python since,
+and so it has run the handler. The descriptor is a socket, whose messages carry the time of the signal.
 
 The other ranks get Revoked instead of a wait until the deadline, which is right: this rank has left the operation. A
 program's own handler of SIGINT may go on, so nothing may be aborted before it has run. While there is one, operations
@@ -16,6 +18,8 @@ An abort does not end the making of a group: see in_other_thread.
 import _signal  # type: ignore[import-not-found]
 import os
 import signal
+import socket
+import struct
 import threading
 import time
 from typing import Any, Callable, List, Optional
@@ -23,6 +27,7 @@ from typing import Any, Callable, List, Optional
 from ._native import lib
 
 _GRACE = 0.05
+_SO_TIMESTAMPNS = 35  # of Linux
 _SIGINT = int(signal.SIGINT)
 # Every call of the main thread asks for the handler: signal.getsignal takes 2 µs to look for an enum, this one 0.03.
 _getsignal = _signal.getsignal
@@ -32,10 +37,11 @@ _write = -1
 
 
 def watches(main: Any) -> bool:
-    """In the main thread: whether the watch would end a call that waits."""
+    """In the main thread: whether the watch would end a call that waits, or SIGINT has no handler in Python."""
     if not armed:
         arm(main)
-    return armed and _getsignal(_SIGINT) is signal.default_int_handler
+    handler = _getsignal(_SIGINT)
+    return armed and (handler is signal.default_int_handler or not callable(handler))
 
 
 def arm(main: Any) -> None:
@@ -43,8 +49,10 @@ def arm(main: Any) -> None:
     global armed, _refused, _write
     if armed or _refused:
         return
-    read, write = os.pipe()
-    os.set_blocking(write, False)
+    receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    sender.setblocking(False)
+    write = sender.fileno()
     try:
         previous = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         if previous != -1:
@@ -52,12 +60,12 @@ def arm(main: Any) -> None:
     except ValueError:  # an interpreter that gets no signals
         previous = 0
     if previous != -1:
-        os.close(read)
-        os.close(write)
+        receiver.close()
+        sender.close()
         _refused = True
         return
-    armed, _write = True, write
-    threading.Thread(target=_watch, args=(read, main), name="tutti-interrupt", daemon=True).start()
+    armed, _write = True, sender.detach()
+    threading.Thread(target=_watch, args=(receiver, main), name="tutti-interrupt", daemon=True).start()
     os.register_at_fork(after_in_child=_forked)
 
 
@@ -71,16 +79,23 @@ def _forked() -> None:
             signal.set_wakeup_fd(previous)
 
 
-def _watch(read: int, main: Any) -> None:
+def _watch(receiver: socket.socket, main: Any) -> None:
     while True:
-        signals = os.read(read, 64)
-        if signal.SIGINT in signals and _getsignal(_SIGINT) is signal.default_int_handler:
+        number, times, _, _ = receiver.recvmsg(1, socket.CMSG_SPACE(16))
+        if times and _nanoseconds(times[0][2]) < main.began:
+            continue
+        if number[0] == _SIGINT and _getsignal(_SIGINT) is signal.default_int_handler:
             before: Optional[int] = main.group
             calls = main.calls
             if before:
                 time.sleep(_GRACE)
                 if main.group == before and main.calls == calls:
                     lib.tutti_group_abort(before, None)
+
+
+def _nanoseconds(timespec: bytes) -> int:
+    seconds, rest = struct.unpack("qq", timespec)
+    return int(seconds * 1000000000 + rest)
 
 
 def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
