@@ -17,6 +17,7 @@ try:
 except ImportError:
     sys.exit(77)  # Debian: python3-numpy
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background has it ignored
 WORLD = tutti.init(timeout=60, lanes=2) if "TUTTI_TEST_TOKEN" not in os.environ else None
 N, ME = (WORLD.size, WORLD.rank) if WORLD else (0, 0)
 
