@@ -16,6 +16,7 @@
 
 #include "api/check.h"
 #include "api/collectives/reaches.h"
+#include "spin.h"
 
 #define LONG_MS  60000
 #define GUARD_MS 30000 /* of a wait that ends at once unless it was forgotten */
@@ -55,8 +56,7 @@ static bool comes(const _Atomic int *started, int round)
 /* Another moment in every round. */
 static void pass_time(int round, int prime, int most)
 {
-    for (volatile int spins = (int)((int64_t)round * prime % most); spins > 0; spins--) {
-    }
+    spin((int64_t)round * prime % most);
 }
 
 /* ---- operations ---- */
