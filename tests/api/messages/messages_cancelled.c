@@ -5,6 +5,7 @@
  * tutti-test: timeout=240
  */
 #include "messages_async.h"
+#include "spin.h"
 
 struct receive {
     struct receive *other;
@@ -177,8 +178,7 @@ static void cancel_polled(tutti_group *g, struct poller *p, int round)
         start_receive(g, &values[i], NEVER, NULL, &works[i]);
     }
     atomic_store(&p->work, works[DEPTH - 1]);
-    for (volatile int spins = round * 37 % 2000; spins > 0; spins--) {
-    }
+    spin(round * 37 % 2000);
     for (int i = 0; i < DEPTH; i++) {
         if (i == DEPTH - 1) {
             atomic_store(&p->work, NULL);
