@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/host/cpu.h"
+#include "engine/failure/absent.h"
 #include "engine/failure/agreement.h"
 #include "engine/tuning/calibrate.h"
 

@@ -20,7 +20,7 @@ static inline uint32_t tti_digest_of(uint64_t call, uint64_t first, uint64_t sec
     return (uint32_t)(h >> 64) ^ (uint32_t)(h >> 32);
 }
 
-/* At the end of each rooted call, and of a call in which all wait for all if it met a rooted one. */
+/* At the end of each rooted call, and of a call without a root if another rank has called a rooted one instead. */
 static inline void tti_digest_advance(struct tti_lane *lane)
 {
     lane->digest += tti_digest_of(lane->call, lane->descriptor[0], lane->descriptor[1]);

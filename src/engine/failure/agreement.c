@@ -22,10 +22,8 @@
  */
 #include "engine/failure/agreement.h"
 
-#include <stdio.h>
-
+#include "engine/failure/absent.h"
 #include "engine/failure/fault.h"
-#include "engine/failure/peer_death.h"
 #include "engine/failure/peers.h"
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
@@ -57,23 +55,6 @@ static struct tti_agreement_page *page_of(const struct tti_engine *e, int rank)
 static struct tti_decision_word *decision_word_of(const struct tti_engine *e)
 {
     return (struct tti_decision_word *)(e->doorbell + TTI_DECISION_WORD_OFFSET);
-}
-
-static void put(uint64_t *ranks, int rank)
-{
-    ranks[rank / 64] |= UINT64_C(1) << (rank % 64);
-}
-
-static bool has(const uint64_t *ranks, int rank)
-{
-    return (ranks[rank / 64] >> (rank % 64) & 1) != 0;
-}
-
-/* Whether a rank will not vote any more, as far as known here. */
-static bool is_gone(const struct tti_engine *e, int rank)
-{
-    return tti_known_dead(e, rank) || tti_has_left(e, rank) ||
-           (e->futex_private == 0 && tti_peer_is_marked_dead(tti_header(e, rank)));
 }
 
 static void notify_all(const struct tti_engine *e)
@@ -121,7 +102,7 @@ static void read_votes(const struct participant *s, struct found *f)
     *f = (struct found){.flags = s->a->flags};
     for (int r = 0; r < e->size; r++) {
         const struct tti_vote *vote = &page_of(e, r)->votes[s->a->series][s->round % 2];
-        const bool gone = r != e->rank && (is_gone(e, r) || has(s->a->absent, r));
+        const bool gone = r != e->rank && (tti_is_absent(e, r) || tti_peers_has(s->a->absent, r));
         /* acquire: pairs with cast_vote(). Read after `gone`: a vote cast before the end counts */
         const uint64_t round = atomic_load_explicit(&vote->round, memory_order_acquire);
         const bool voted = round >= s->round && round != TTI_AGREEMENT_EXCLUDED;
@@ -129,9 +110,9 @@ static void read_votes(const struct participant *s, struct found *f)
             f->flags &= atomic_load_explicit(&vote->flags, memory_order_relaxed);
         }
         if (gone || round == TTI_AGREEMENT_EXCLUDED) {
-            put(f->absent, r);
+            tti_peers_add(f->absent, r);
         } else if (!voted) {
-            put(f->missing, r);
+            tti_peers_add(f->missing, r);
         }
     }
 }
@@ -207,7 +188,7 @@ static tutti_status adopt(const struct participant *s, uint64_t decided, tutti_e
     s->own->open = false;
     s->a->flags = f.flags;
     memcpy(s->a->absent, f.absent, ((size_t)e->size + 63) / 64 * sizeof(uint64_t));
-    return s->a->late == TUTTI_LATE_IS_OUT && has(f.absent, e->rank) ? exclude_self(s, error) : TUTTI_OK;
+    return s->a->late == TUTTI_LATE_IS_OUT && tti_peers_has(f.absent, e->rank) ? exclude_self(s, error) : TUTTI_OK;
 }
 
 static tutti_status give_up(const struct participant *s, const uint64_t *missing, tutti_error *error)
@@ -226,7 +207,7 @@ static tutti_status give_up(const struct participant *s, const uint64_t *missing
 static void check_missing(struct tti_engine *e, const uint64_t *missing)
 {
     for (int r = 0; r < e->size; r++) {
-        if (has(missing, r)) {
+        if (tti_peers_has(missing, r)) {
             tti_fault_check_peer(e, r); /* a death raises the alarm */
         }
     }
@@ -293,49 +274,6 @@ tutti_status tti_engine_agree(struct tti_engine *e, tutti_agreement *a, tutti_er
                                   .until_ns = tti_deadline_ns(now, a->timeout_ms)};
     cast_vote(&s, a->flags);
     return await_decision(&s, error);
-}
-
-static bool is_lost(struct tti_engine *e, int rank)
-{
-    /* relaxed: /proc is needed for a process without a liveness monitor */
-    if (e->futex_private == 0 && atomic_load_explicit(&tti_header(e, rank)->life, memory_order_relaxed) == 0) {
-        tti_fault_check_peer(e, rank);
-    }
-    return rank != e->rank && is_gone(e, rank);
-}
-
-void tti_engine_lost(struct tti_engine *e, uint64_t *ranks)
-{
-    memset(ranks, 0, ((size_t)e->size + 63) / 64 * sizeof(*ranks));
-    for (int r = 0; r < e->size; r++) {
-        if (is_lost(e, r)) {
-            put(ranks, r);
-        }
-    }
-}
-
-tutti_status tti_engine_peer_status(struct tti_engine *e, int rank, tutti_error *error)
-{
-    if (!is_lost(e, rank)) {
-        return tti_error_clear(error);
-    }
-    char text[160];
-    tutti_status status = TUTTI_PEER_LEFT;
-    if (!tti_has_left(e, rank)) {
-        const struct tti_proc_id id = tti_peer_id(e, rank);
-        const struct tti_proc now = tti_proc_query(&id);
-        status = tti_proc_describe_end(rank, &id, &now, text, sizeof(text));
-    } else if (e->futex_private == 0) {
-        const struct tti_proc_id id = tti_peer_id(e, rank);
-        char process[TTI_PROC_TEXT];
-        tti_proc_text(&id, process, sizeof(process));
-        snprintf(text, sizeof(text), "rank %d (%s) has destroyed its group or ended", rank, process);
-    } else {
-        snprintf(text, sizeof(text), "rank %d has destroyed its group, or its thread has ended", rank);
-    }
-    tti_error_set(error, status, "%s", text);
-    error->suspect = rank;
-    return status;
 }
 
 void tti_engine_revoke(struct tti_engine *e, tutti_operation how)

@@ -47,11 +47,8 @@ struct tti_decision_word {
 #define TTI_DECISION_WORD_OFFSET 64u
 static_assert(TTI_DECISION_WORD_OFFSET + sizeof(struct tti_decision_word) <= TTI_LINE, "the doorbell's first line");
 
-/* The functions behind tutti_backend_ops.agree, .lost, .peer_status and .revoke. */
+/* The functions behind tutti_backend_ops.agree and .revoke. */
 tutti_status tti_engine_agree(struct tti_engine *e, tutti_agreement *agreement, tutti_error *error);
-void tti_engine_lost(struct tti_engine *e, uint64_t *ranks);
-tutti_status tti_engine_peer_status(struct tti_engine *e, int rank, tutti_error *error);
-
 void tti_engine_revoke(struct tti_engine *e, tutti_operation how);
 
 #endif

@@ -22,7 +22,7 @@
 static void suspect_only(uint64_t *suspects, int rank)
 {
     memset(suspects, 0, TTI_MAX_RANKS / 8);
-    suspects[rank / 64] |= UINT64_C(1) << (rank % 64);
+    tti_peers_add(suspects, rank);
 }
 
 static bool is_death(tutti_status status)
@@ -360,7 +360,7 @@ static void add_laggards(const struct tti_engine *e, int32_t index, uint64_t *su
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank &&
             atomic_load_explicit(&tti_arrival_of(lane, r, newest)->sequence, memory_order_acquire) < newest) {
-            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+            tti_peers_add(suspects, r);
         }
     }
 }
@@ -397,7 +397,7 @@ static void suspect_stuck(const struct tti_engine *e, int publisher, uint64_t *s
                 memset(suspects, 0, TTI_MAX_RANKS / 8);
             }
             found = true;
-            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+            tti_peers_add(suspects, r);
         }
     }
 }
@@ -411,7 +411,7 @@ tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher)
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank &&
             atomic_load_explicit(&tti_arrival_of(lane, r, call)->sequence, memory_order_acquire) < call) {
-            suspects[r / 64] |= UINT64_C(1) << (r % 64);
+            tti_peers_add(suspects, r);
             late++;
         }
     }

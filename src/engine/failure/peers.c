@@ -21,7 +21,7 @@ struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank)
 int tti_peers_first(const uint64_t *ranks, int size)
 {
     for (int r = 0; r < size; r++) {
-        if (ranks[r / 64] >> (r % 64) & 1) {
+        if (tti_peers_has(ranks, r)) {
             return r;
         }
     }
@@ -79,7 +79,7 @@ void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks,
     bool detailed = true;
     text[0] = '\0';
     for (int r = 0; r < e->size && used + 1 < capacity; r++) {
-        if (!(ranks[r / 64] >> (r % 64) & 1)) {
+        if (!tti_peers_has(ranks, r)) {
             continue;
         }
         char one[160];

@@ -120,7 +120,7 @@ static tutti_status timed_out(struct tti_posting *p, int64_t now)
         }
         int peer = tti_p2p_peer_of(&p->requests[i]);
         if (peer != TUTTI_ANY_SOURCE) {
-            suspects[peer / 64] |= UINT64_C(1) << (peer % 64);
+            tti_peers_add(suspects, peer);
         }
     }
     pthread_mutex_unlock(&p->e->p2p->lock);

@@ -39,8 +39,8 @@
 struct tcp_store {
     struct tti_client client;
     char host[256];
-    char port[6]; /* the one in use, or being tried */
-    uint16_t ports[PORTS];
+    char port[12];        /* the one in use, or being tried */
+    int32_t ports[PORTS]; /* in the order of the URL; parse() checks them */
     int port_count;
     bool brackets;
     struct sockaddr_storage own; /* where the server of this store listens */
@@ -50,28 +50,35 @@ struct tcp_store {
 static const char *const shape =
     "tcp://HOST:PORT or tcp://HOST:PORT/JOB, an IPv6 address in brackets; or up to 8 PORTs with commas, and a JOB";
 
-static void write_port(struct tcp_store *self, uint16_t port)
+static void write_port(struct tcp_store *self, int32_t port)
 {
-    snprintf(self->port, sizeof(self->port), "%u", (unsigned)port);
+    snprintf(self->port, sizeof(self->port), "%d", (int)port);
 }
 
 /* Reads ports with commas between them. Returns what follows, or NULL if there is no port at all or no room for one. */
-static const char *parse_ports(struct tcp_store *self, const char *text, long *largest, long *least)
+static const char *parse_ports(struct tcp_store *self, const char *text)
 {
-    *largest = 0;
-    *least = 65535;
     do {
         const size_t digits = strspn(text, "0123456789");
         if (digits == 0 || digits > 5 || self->port_count == PORTS) {
             return NULL;
         }
-        const long port = strtol(text, NULL, 10);
-        *largest = port > *largest ? port : *largest;
-        *least = port < *least ? port : *least;
-        self->ports[self->port_count++] = (uint16_t)port;
+        self->ports[self->port_count++] = (int32_t)strtol(text, NULL, 10);
         text += digits;
     } while (*text++ == ',');
     return text - 1;
+}
+
+/* Port 0 lets the kernel choose, which only a server with a single port may do. */
+static bool are_valid_ports(const struct tcp_store *self, bool serve)
+{
+    for (int i = 0; i < self->port_count; i++) {
+        const int32_t port = self->ports[i];
+        if (port > 65535 || (port == 0 && (!serve || self->port_count > 1))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Splits HOST:PORT[,PORT...][/JOB]. */
@@ -86,15 +93,13 @@ static tutti_status parse(struct tcp_store *self, const char *rest, bool serve, 
     } else if (self->brackets) {
         end = "";
     }
-    long largest = 0;
-    long least = 0;
-    const char *after = *end == ':' ? parse_ports(self, end + 1, &largest, &least) : NULL;
+    const char *after = *end == ':' ? parse_ports(self, end + 1) : NULL;
     if (host_length == 0 || host_length >= sizeof(self->host) || !after || (*after != '\0' && *after != '/') ||
         (self->port_count > 1 && after[0] == '\0')) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "\"tcp://%s\" is not %s", rest, shape);
     }
     const char *job = *after == '/' ? after + 1 : after;
-    if (largest > 65535 || (least == 0 && (!serve || self->port_count > 1))) {
+    if (!are_valid_ports(self, serve)) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the port of \"tcp://%s\" is not in 1..65535", rest);
     }
     memcpy(self->host, host, host_length);
