@@ -6,7 +6,7 @@
  */
 #include "data.h"
 
-#include "common.h"
+#include "common/common.h"
 
 #include <stdio.h>
 #include <stdlib.h>

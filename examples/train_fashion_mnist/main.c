@@ -7,7 +7,7 @@
  * Exit status 0 means: test accuracy of at least 0.87, bit-identical replicas, and the same losses and parameters as
  * one rank alone.
  */
-#include "common.h"
+#include "common/common.h"
 #include "data.h"
 #include "model.h"
 #include "train.h"

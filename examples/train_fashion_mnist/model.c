@@ -14,7 +14,7 @@
  */
 #include "model.h"
 
-#include "common.h"
+#include "common/common.h"
 #include "data.h"
 #include "matmul.h"
 

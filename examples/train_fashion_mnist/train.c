@@ -8,7 +8,7 @@
  */
 #include "train.h"
 
-#include "common.h"
+#include "common/common.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #ifndef EXAMPLE_TRAIN_H
 #define EXAMPLE_TRAIN_H
 
+#include "common/progress.h"
 #include "data.h"
 #include "model.h"
-#include "progress.h"
 
 #include <tutti/tutti.h>
 

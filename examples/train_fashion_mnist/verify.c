@@ -7,7 +7,7 @@
  */
 #include "verify.h"
 
-#include "common.h"
+#include "common/common.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "parallel.h"
+#include "parameters.h"
+
+int main(void)
+{
+    return 0;
+}
