@@ -195,7 +195,7 @@ int main(int argc, char **argv)
         printf("%zu parameters, %lld training images, batch %d on %d rank%s (backend %s)\n", m.count,
                (long long)training.count, s.train.batch, ranks, ranks == 1 ? "" : "s", tutti_group_backend(world));
     }
-    progress_begin(&bar, s.terminal, rank != 0, "", s.train.epochs);
+    progress_begin(&bar, s.terminal, rank != 0, "");
     train(world, &training, &m, &s.train, &bar, &result);
     progress_end(&bar);
 

@@ -114,11 +114,11 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
             loss += m->gradients[m->count];
             result->losses[result->steps++] = m->gradients[m->count] / (float)batch;
             double elapsed = seconds_now() - epoch_start;
-            progress_show(bar, &(progress_state){.epoch = epoch + 1,
-                                                 .done = (double)(step + 1) / (double)steps_per_epoch,
-                                                 .loss = loss / (double)(first + batch),
-                                                 .images_per_second = (double)(first + batch) / elapsed,
-                                                 .waiting = sums.seconds / elapsed});
+            const double done = (double)(step + 1) / (double)steps_per_epoch;
+            progress_show(bar, done, step + 1 == steps_per_epoch,
+                          "epoch %d/%d  loss %.4f  %6.0f images/s  %4.1f%% waiting", epoch + 1, o->epochs,
+                          loss / (double)(first + batch), (double)(first + batch) / elapsed,
+                          100 * sums.seconds / elapsed);
         }
         result->waiting += sums.seconds;
         if (epoch == 0) {

@@ -116,7 +116,7 @@ bool verify_against_one_rank(tutti_group *group, const dataset *data, const trai
         train_result result;
         model_create(&m, o->batch);
         model_randomize(&m, o->seed);
-        progress_begin(&bar, terminal, false, "1 rank: ", o->epochs);
+        progress_begin(&bar, terminal, false, "1 rank: ");
         train(alone, data, &m, o, &bar, &result);
         progress_end(&bar);
         good = compare(parallel, &result, m.count, tutti_group_size(group));

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "product.h"
+
+#include "common/common.h"
+
+#include <cblas.h>
+
+static double seconds;
+
+void product(float *c, int64_t stride, struct matrix a, struct matrix b, int64_t rows, int64_t columns, int64_t inner,
+             float factor, float keep)
+{
+    const double begin = seconds_now();
+    cblas_sgemm(CblasRowMajor, a.transposed ? CblasTrans : CblasNoTrans, b.transposed ? CblasTrans : CblasNoTrans,
+                (blasint)rows, (blasint)columns, (blasint)inner, factor, a.data, (blasint)a.stride, b.data,
+                (blasint)b.stride, keep, c, (blasint)stride);
+    seconds += seconds_now() - begin;
+}
+
+double product_seconds(void)
+{
+    return seconds;
+}
