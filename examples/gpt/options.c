@@ -32,7 +32,7 @@ static const char help[] =
     "  --seed N              of the first parameters and of the order of the text (default 1)\n"
     "\n"
     "Training:\n"
-    "  --data PATH           a text, or a folder of texts (default " TRAIN_DATA "); verify makes one\n"
+    "  --text PATH           a text, or a folder of texts (default " TRAIN_TEXT "); verify makes one\n"
     "  --steps N             (default 1000; verify: 200)\n"
     "  --batch N             sequences a step, all ranks together (default 12)\n"
     "  --lr X                learning rate at its highest (default 0.003)\n"
@@ -92,7 +92,7 @@ static const struct option known[] = {
     {"lr", required_argument, NULL, 'l'},
     {"seed", required_argument, NULL, 'e'},
     {"backend", required_argument, NULL, 'k'},
-    {"data", required_argument, NULL, 'd'},
+    {"text", required_argument, NULL, 'd'},
     {"terminal", required_argument, NULL, 'T'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -164,7 +164,7 @@ static void parse_option(struct options *o, int option, struct shape *given, con
         o->backend = optarg;
         break;
     case 'd':
-        o->data = optarg;
+        o->text = optarg;
         break;
     case 'T':
         o->terminal = optarg;

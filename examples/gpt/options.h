@@ -15,7 +15,7 @@ struct options {
     double rate;
     uint64_t seed;
     const char *backend;
-    const char *data;
+    const char *text;
     const char *terminal;
     bool help;
     char why[256]; /* the first mistake; empty: none */

@@ -145,7 +145,8 @@ int train_command(tutti_group *world, const struct options *o)
     const int32_t ranks = tutti_group_size(world);
     const int32_t tensor = o->tensor > 0 ? o->tensor : ranks;
     own.steps = o->steps > 0 ? o->steps : 1000;
-    if (text_read(&text, o->data ? o->data : TRAIN_DATA, why, sizeof(why))) {
+    if (text_read(&text, o->text ? o->text : TRAIN_TEXT, why, sizeof(why))) {
+        why[0] = '\0'; /* a file of the folder may be no text */
         train_check(&own, ranks, tensor, &text, why, sizeof(why));
     }
     input_check(world, why);

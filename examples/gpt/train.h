@@ -10,7 +10,7 @@
 #include "options.h"
 #include "text.h"
 
-#define TRAIN_DATA "/usr/share/games/fortunes" /* Debian: fortunes */
+#define TRAIN_TEXT "/usr/share/games/fortunes" /* Debian: fortunes */
 
 /* A model in training on this rank. */
 struct trainer {
