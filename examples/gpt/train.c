@@ -36,7 +36,8 @@ bool train_check(const struct options *o, int32_t ranks, int32_t tensor, const s
         return false;
     }
     if (text->count <= (size_t)o->shape.context) {
-        snprintf(why, capacity, "the text has %zu bytes, and a sequence takes %d", text->count, o->shape.context + 1);
+        snprintf(why, capacity, "the text %s has %zu bytes, and a sequence takes %d", o->text ? o->text : "",
+                 text->count, o->shape.context + 1);
         return false;
     }
     return shape_check(&o->shape, tensor, why, capacity);
