@@ -3,8 +3,8 @@
 #ifndef GPT_ADAM_H
 #define GPT_ADAM_H
 
+#include "model/parameters.h"
 #include "parallel.h"
-#include "parameters.h"
 
 struct adam {
     int64_t step;   /* steps done                                              */

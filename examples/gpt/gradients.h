@@ -3,7 +3,7 @@
 #ifndef GPT_GRADIENTS_H
 #define GPT_GRADIENTS_H
 
-#include "model.h"
+#include "model/model.h"
 
 struct gradients {
     struct parallel *parallel;

@@ -3,7 +3,7 @@
 #ifndef GPT_OPTIONS_H
 #define GPT_OPTIONS_H
 
-#include "shape.h"
+#include "model/shape.h"
 
 struct options {
     const char *command;

@@ -7,7 +7,7 @@
 #include "train.h"
 
 #include "common/common.h"
-#include "product.h"
+#include "model/product.h"
 
 #include <math.h>
 #include <stdio.h>

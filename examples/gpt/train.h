@@ -6,7 +6,7 @@
 #include "adam.h"
 #include "common/progress.h"
 #include "gradients.h"
-#include "model.h"
+#include "model/model.h"
 #include "options.h"
 #include "text.h"
 
