@@ -7,7 +7,7 @@
 . "$TUTTI_SOURCE/tests/gpt/common.inc"
 
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
-short=(verify --layers 1 --steps 40)
+short=(verify --layers 1 --batch 4 --steps 20)
 echo "local: skipped: its ranks are threads of one process, and each rank of this program is a process"
 for split in 2x1 2x2; do
     ranks=$((${split%x*} * ${split#*x}))
@@ -19,8 +19,8 @@ for split in 2x1 2x2; do
     done
 done
 if [ -r lib/tutti/plugins/tutti-gloo.so ]; then
-    verify env TUTTI_BACKEND=gloo ./tutti run -n 2 -- "$gpt" verify --layers 1 --steps 10 --tensor 2
-    verify env TUTTI_BACKEND=gloo ./tutti run -n 2 -- "$gpt" verify --layers 1 --steps 10 --tensor 1
+    verify env TUTTI_BACKEND=gloo ./tutti run -n 2 -- "$gpt" "${short[@]}" --tensor 2
+    verify env TUTTI_BACKEND=gloo ./tutti run -n 2 -- "$gpt" "${short[@]}" --tensor 1
 else
     echo "gloo: skipped: its plug-in is not built"
 fi

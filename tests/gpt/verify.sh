@@ -6,5 +6,6 @@
 . "$TUTTI_SOURCE/tests/gpt/common.inc"
 
 for split in 1x1 2x1 1x2 3x1 2x2 4x1; do
-    verify ./tutti run -n $((${split%x*} * ${split#*x})) -- "$gpt" verify --backend shm --tensor "${split%x*}"
+    verify ./tutti run -n $((${split%x*} * ${split#*x})) -- "$gpt" verify --backend shm --batch 6 \
+        --steps "$steps" --tensor "${split%x*}"
 done
