@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gradients: for each parameter a step h to both sides along a random direction d of +1 and -1 must change the loss by
- * 2 h (gradient . d). It tells wrong, missing and doubled parts, and takes two passes a parameter, not two a number.
+ * 2 h (gradient . d). It tells wrong, missing and doubled parts, and takes two passes a parameter, not two a number. In
+ * a large matrix such a step is long, and the loss no longer a line along it, so only small models are checked.
  *
- * Losses: the same training on these ranks and on rank 0 alone. Sums run in another order, so their last bits differ, and
- * training amplifies that a little with every step; a real mistake shows in the first steps.
+ * Losses: the same training on these ranks and on rank 0 alone. Sums run in another order, so their last bits differ.
+ * Training at a moderate rate leaves it at that. At the edge of stability it amplifies any difference exponentially: the
+ * shape "small" with 256 tokens a step stays within 1e-7 for 200 steps at a rate of 0.001, and ends at 1e-3 at 0.003.
  */
 #include "verify.h"
 
@@ -17,9 +19,10 @@
 #include <string.h>
 
 #define DIFFERENCE         3e-3f
-#define LARGER             10   /* first values are that much larger, so that no gradient is lost in rounding */
-#define GRADIENT_TOLERANCE 1e-2 /* of the gradient's length; measured: 2e-3 */
-#define LOSS_TOLERANCE     1e-5 /* of the loss; measured: 3e-7              */
+#define LARGER             10     /* first values are that much larger, so that no gradient is lost in rounding */
+#define GRADIENT_TOLERANCE 1e-2   /* of the gradient's length; measured: 2e-3 */
+#define LOSS_TOLERANCE     1e-5   /* of the loss; measured: 3e-7              */
+#define CHECKED_NUMBERS    100000 /* of a model whose gradients are checked */
 #define TEXT_BYTES         20000
 #define STEPS              200
 
@@ -175,11 +178,16 @@ int verify_command(tutti_group *world, const struct options *o)
     input_check(world, why);
 
     struct parallel p;
-    struct trainer t;
+    bool right = true;
     parallel_open(&p, world, tensor, o->sequence);
-    trainer_open(&t, &p, &own, &text);
-    const bool right = gradients_are_right(&t);
-    trainer_close(&t);
+    if (shape_parameters(&own.shape) <= CHECKED_NUMBERS) {
+        struct trainer t;
+        trainer_open(&t, &p, &own, &text);
+        right = gradients_are_right(&t);
+        trainer_close(&t);
+    } else if (p.rank == 0) {
+        printf("gradients: not checked, the model has more than %d parameters\n", CHECKED_NUMBERS);
+    }
     const bool equal = losses_are_equal(&p, &own, &text);
     parallel_close(&p);
     text_free(&text);
