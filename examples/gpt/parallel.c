@@ -2,7 +2,7 @@
 /*
  * Each function is one collective and its time. A block costs two of them in the forward pass and two in the backward
  * pass, each over tokens x hidden numbers: all_reduce, or with sequence parallelism its two halves, reduce_scatter and
- * all_gather, which move the same bytes.
+ * all_gather, which together transfer the same bytes.
  */
 #include "parallel.h"
 

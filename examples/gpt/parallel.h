@@ -18,7 +18,7 @@
  * on `rows` tokens of `width` numbers, of which tensor_own is this rank's part.
  *
  * The first error is kept, as in a FILE: later communication does nothing, so its results are undefined. The caller
- * looks at `status` when a step is over.
+ * reads `status` when a step is over.
  */
 #ifndef GPT_PARALLEL_H
 #define GPT_PARALLEL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gradients: for each parameter a step h to both sides along a random direction d of +1 and -1 must change the loss by
- * 2 h (gradient . d). It tells wrong, missing and doubled parts, and takes two passes a parameter, not two a number. In
- * a large matrix such a step is long, and the loss no longer a line along it, so only small models are checked.
+ * 2 h (gradient . d). This finds wrong, missing and doubled parts, and takes two passes a parameter, not two a number.
+ * In a large matrix such a step is long, and the loss no longer a line along it, so only small models are checked.
  *
  * Losses: the same training on these ranks and on rank 0 alone. Sums run in another order, so their last bits differ.
  * Training at a moderate rate leaves it at that. At the edge of stability it amplifies any difference exponentially: the
@@ -51,7 +51,7 @@ static float direction(const struct parameters *p, const struct parameter *q, in
     return random_next(&key) & 1 ? 1 : -1;
 }
 
-static void move(const struct parameters *p, const struct parameter *q, float step)
+static void shift(const struct parameters *p, const struct parameter *q, float step)
 {
     for (int64_t e = 0; e < q->local[0] * q->local[1]; e++) {
         q->value[e] += step * direction(p, q, e);
@@ -88,11 +88,11 @@ static bool gradients_are_right(struct trainer *t)
     const char *where = "";
     for (int32_t i = 0; i < p->count; i++) {
         const struct parameter *q = &p->list[i];
-        move(p, q, DIFFERENCE);
+        shift(p, q, DIFFERENCE);
         const double above = trainer_gradients(t);
-        move(p, q, -2 * DIFFERENCE);
+        shift(p, q, -2 * DIFFERENCE);
         const double below = trainer_gradients(t);
-        move(p, q, DIFFERENCE);
+        shift(p, q, DIFFERENCE);
         const double measured = (above - below) / (2 * (double)DIFFERENCE);
         const double difference = fabs(measured - (double)slopes[2 * i]) / sqrt((double)slopes[2 * i + 1]);
         if (!(difference <= worst)) { /* also NaN */

@@ -4,7 +4,7 @@
  *
  *     loss = log(s) - t,    d loss / d logit = exp(logit - m) / s - (1 for the target)
  *
- * m is a MAX all_reduce; s and t, which the rank that has the target knows and the others take for 0, a SUM.
+ * m is a MAX all_reduce, and s and t are a SUM. Each rank adds its part of s. Only the rank that has the target adds t.
  */
 #include "loss.h"
 
