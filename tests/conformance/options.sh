@@ -26,7 +26,7 @@ expect() {
 
 cases=all_reduce/types/f32/sum
 files() { # but those of MPI jobs and of tests of traces, which come and go
-    find /dev/shm -mindepth 1 -maxdepth 1 -not -name 'vader_segment.*' -not -name 'ucx_shm*' -not -name 'mpich*' \
+    find /dev/shm -mindepth 1 -maxdepth 1 -not -name 'vader_segment.*' -not -name 'sm_segment.*' -not -name 'ucx_shm*' -not -name 'mpich*' \
         -not -name 'records.*' | sort
 }
 before=$(files)

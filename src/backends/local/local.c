@@ -175,6 +175,15 @@ static void region_release(struct region *r)
     }
 }
 
+/* Rank 0 has given the group up and released its region. No rank publishes this record: the wait for it ends with the
+ * cause, which rank 0 reports, or another rank has reported to rank 0. */
+static tutti_status await_cause(const tutti_open_info *info, tutti_error *error)
+{
+    char none;
+    return tti_record_get(info, 0, "local/cause", &none, sizeof(none), tti_deadline_ns(tti_now_ns(), info->timeout_ms),
+                          error);
+}
+
 static tutti_status join_region(const tutti_open_info *info, struct region **region, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
@@ -199,13 +208,14 @@ static tutti_status join_region(const tutti_open_info *info, struct region **reg
     if (status != TUTTI_OK) {
         return status;
     }
-    if (a.pid != getpid() || !(*region = region_find(a.nonce))) {
+    if (a.pid != getpid()) {
         return tti_error_set(error, TUTTI_UNSUPPORTED,
                              "backend local joins threads of one process, but rank 0 is process %lld and rank %d is "
                              "process %d; use backend shm",
                              (long long)a.pid, info->rank, (int)getpid());
     }
-    return TUTTI_OK;
+    *region = region_find(a.nonce);
+    return *region ? TUTTI_OK : await_cause(info, error);
 }
 
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
