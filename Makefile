@@ -45,6 +45,7 @@ chaos:
 
 bench:
 	@scripts/setup bench
+	@scripts/peers build
 	@scripts/build release
 	@scripts/bench build
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws the comparisons of scripts/bench: bench_plot.py RESULTS PART...
 
-Reads RESULTS/PART.csv of each part, which bench_vs.py has written, and writes latency against size as
-RESULTS/PART.svg: a panel for each collective with logarithmic axes, a line for each contender. The lines are those of private
-buffers, out of place unless a contender has only the other form; Tutti has a second line for the heap. Of cells that differ in
-their hop class only, the one with most repetitions counts. The picture needs nothing else, and adapts to a dark page.
+Reads RESULTS/PART.csv of each part and writes latency against size as RESULTS/PART.svg: a panel for each collective with
+logarithmic axes. bench_vs.py's records have a line for each cell: of a library's settings the fastest counts, size by size. The
+records of scripts/torch have a line for each contender. The lines are those of private buffers, out of place unless a contender
+has only the other form; Tutti has a second line for the heap. The picture needs nothing else, and adapts to a dark page.
 """
 import csv
 import math
@@ -13,13 +13,15 @@ import sys
 from html import escape
 from pathlib import Path
 
+import bench_record
+
 MARGIN, LEFT, TOP, BOTTOM = 16, 46, 26, 32  # in pixels of the viewBox; y grows downwards
 LETTER = 6.1  # width of one at 11 px, about
 LABEL_APART, LEGEND_LINE = 10.5, 18
-COLOURS = (("#cf222e", "#0969da", "#9a6700", "#1a7f37"), ("#ff7b72", "#58a6ff", "#e3b341", "#3fb950"))  # light, dark
-LIBRARIES = ("openmpi", "mpich", "gloo")
+COLOURS = (("#cf222e", "#0969da", "#9a6700", "#1a7f37", "#8250df"), ("#ff7b72", "#58a6ff", "#e3b341", "#3fb950", "#bc8cff"))  # light, dark
+LIBRARIES = ("openmpi", "mpich", "gloo", "impi")
+NOT_DRAWN = ("gloo/spin",)  # not the library at its best
 DASHES = ("", "6 3", "2 2.5", "9 3 2 3")
-HOPS = ("moved", "unknown", "same", "far", "near")
 STYLE = """text{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;font-size:11px;fill:#24292f}
 .title{font-size:15px;font-weight:600}.panel{font-size:12px;font-weight:600}.tick{font-size:10px;fill:#57606a}.name{font-size:9px}
 .grid{stroke:#d0d7de;stroke-width:0.6}.line{fill:none;stroke-width:1.4;stroke-linejoin:round}.thick{stroke-width:2.6}"""
@@ -57,29 +59,38 @@ class Area:
         return self.top + (self.high - log_us) / (self.high - self.low) * self.height
 
 
+def read_cells(path):
+    """Of bench_vs.py's record."""
+    settings, cells = bench_record.read(path)
+    panels = {}
+    for place in ("out", "in"):
+        for cell in (cell for cell in cells if cell.place == place):
+            times = {"Tutti": cell.tutti_us}
+            for name in cell.entries:
+                line = "Tutti, heap" if name == bench_record.HEAP else name.split("/")[0]
+                if name not in NOT_DRAWN:
+                    times[line] = min(cell.time_of(name), times.get(line, math.inf))
+            for line, us in times.items():
+                panels.setdefault(cell.collective, {}).setdefault(line, {}).setdefault(cell.size, us)
+    return settings.get("ranks", "0"), {collective: {name: sorted(line.items()) for name, line in lines.items()}
+                                        for collective, lines in panels.items()}
+
+
 def read_lines(path):
     """The number of ranks, and {collective: {name of a line: [(size, us)]}} in the order of the record."""
     with open(path, encoding="utf-8") as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("# ")))
-    cells = {}
-    for row in rows:
-        key = row["collective"], row["buffers"], row["place"], int(row["size"])
-        cells.setdefault(key, {}).setdefault(row["hop"], []).append(row)
-
-    def weight(hop_and_rows):
-        hop, found = hop_and_rows
-        return HOPS.index(hop) > 1, sum(int(row["repetitions"]) for row in found), HOPS.index(hop)
-
+    if rows and "contender" not in rows[0]:
+        return read_cells(path)
     forms = {}
-    for (collective, buffers, place, size), hops in cells.items():
-        for row in max(hops.items(), key=weight)[1]:
-            name = row["contender"]
-            if name == "tutti":
-                name = "Tutti" if buffers == "private" else "Tutti, heap"
-            elif buffers != "private":
-                continue
-            line = forms.setdefault(collective, {}).setdefault(name, {})
-            line.setdefault(place, []).append((size, float(row["p50_us"])))
+    for row in rows:
+        name = row["contender"]
+        if name == "tutti":
+            name = "Tutti" if row["buffers"] == "private" else "Tutti, heap"
+        elif row["buffers"] != "private":
+            continue
+        line = forms.setdefault(row["collective"], {}).setdefault(name, {})
+        line.setdefault(row["place"], []).append((int(row["size"]), float(row["p50_us"])))
     panels = {collective: {name: sorted(line.get("out") or line["in"]) for name, line in lines.items()}
               for collective, lines in forms.items()}
     return rows[0]["ranks"] if rows else "0", panels
@@ -90,7 +101,7 @@ def styles_of(panels):
     names = dict.fromkeys(name for lines in panels.values() for name in lines)
     styles = {name: Style(name, 0, dash) for dash, name in enumerate(("Tutti", "Tutti, heap")) if name in names}
     for i, library in enumerate(LIBRARIES):
-        found = [name for name in names if name.split("/")[0] == library]
+        found = [name for name in names if name.split("/")[0].rstrip("5") == library]
         styles.update({name: Style(name, i + 1, dash % len(DASHES)) for dash, name in enumerate(found)})
     return styles
 
@@ -159,9 +170,9 @@ def draw_lines(area, lines, styles):
     for name, style in reversed(styles.items()):  # the first one is drawn last, above the others
         places = [(area.x(math.log2(size)), area.y(math.log10(us))) for size, us in lines.get(name, ())]
         if places:
-            out.append(style.path("M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)))
-            out += [f'<circle class="f{style.colour}" cx="{x:.1f}" cy="{y:.1f}" r="{2.4 if style.thick else 1.6}"/>'
-                    for x, y in places]
+            out.append(style.path("M" + "L".join(f"{x:.0f} {y:.1f}" for x, y in places)))
+            if style.thick and not style.dash:
+                out += [f'<circle class="f{style.colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.4"/>' for x, y in places]
             ends.append((places[-1][1] + 3, style))
     return out + end_labels(area, ends)
 

@@ -3,39 +3,39 @@
 """Sums up the comparisons of scripts/bench: bench_summary.py RESULTS PART...
 
 Reads RESULTS/PART.csv of each part, which bench_vs.py has written, and prints geometric means for each number of
-ranks, collective, placement and class of hop, what they are over all, and every cell that is lost; writes the same to
-RESULTS/comparison.md.
+ranks, collective and placement, what they are over all, how each contender does, and every cell that is lost; writes the same
+to RESULTS/comparison.md.
 """
-import csv
 import math
 import sys
 from pathlib import Path
 
+import bench_record
+
 MAIN = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "barrier")
+OTHERS = ("reduce", "gather", "scatter", "sendrecv", "ping_pong", "window", "group")
 REDUCTIONS = ("all_reduce", "reduce_scatter")
-SMALL, MIDDLE, LARGE = 4 << 10, 64 << 10, 1 << 20
-
-
-def number(text):
-    return float(text) if text else None
+SMALL, LARGE = 4 << 10, 1 << 20
 
 
 def read_record(path):
-    """The settings of a record, and its cells: the lines of Tutti that have a peer, with the peer's time."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    settings = dict(line[2:].split(" = ", 1) for line in lines if line.startswith("# "))
-    rows = list(csv.DictReader(line for line in lines if not line.startswith("# ")))
-
-    def place(row):
-        return tuple(row[name] for name in ("collective", "ranks", "size", "place", "buffers", "hop"))
-
-    times = {(place(row), row["contender"]): float(row["p50_us"]) for row in rows}
-    cells = [{"collective": row["collective"], "ranks": int(row["ranks"]), "size": int(row["size"]), "place": row["place"],
-              "placement": row["buffers"], "hop": row["hop"], "algorithm": row["algorithm"],
-              "bound_us": number(row["bound_us"]), "tutti_us": float(row["p50_us"]), "best_peer": row["best_peer"],
-              "best_us": times[place(row), row["best_peer"]], "ratio": float(row["ratio"]), "low": float(row["low"]),
-              "high": float(row["high"]), "lost": float(row["low"]) > 1}
-             for row in rows if row["contender"] == "tutti" and row["best_peer"] and row["counted"] == "1"]
+    """The settings of a record, and its cells: those that have a peer, and again with Tutti's buffers in the heap."""
+    settings, found = bench_record.read(path)
+    cells = []
+    for cell in found:
+        if not cell.best:
+            continue
+        ranks = int(settings["ranks"])
+        one = {"collective": cell.collective, "ranks": ranks, "size": cell.size, "place": cell.place, "algorithm": cell.algorithm,
+               "bound_us": cell.bound_us, "tutti_us": cell.tutti_us, "best_peer": cell.best, "ratio": cell.ratio,
+               "best_us": cell.time_of(cell.best), "hop": cell.entries[cell.best].hop, "placement": "private",
+               "lost": cell.lost, "ratios": {name: entry.ratio for name, entry in cell.entries.items()
+                                             if name != bench_record.HEAP and entry.ratio > 0}}
+        cells.append(one)
+        ratio = cell.heap_ratio()
+        if ratio:  # its interval is not known: lost where private buffers are, too
+            cells.append({**one, "placement": "heap", "tutti_us": cell.time_of(bench_record.HEAP), "ratio": ratio, "ratios": {},
+                          "bound_us": 0, "lost": cell.lost and ratio > 1})
     return settings, cells
 
 
@@ -75,18 +75,16 @@ def mean_row(names, cells):
 
 
 def mean_rows(cells):
-    order = {name: i for i, name in enumerate([*MAIN, "reduce", "gather", "scatter", "sendrecv"])}
-    keys = {(c["ranks"], order[c["collective"]], c["collective"], c["placement"] == "heap", c["placement"], c["hop"])
-            for c in cells}
-    for ranks, _, collective, _, placement, hop in sorted(keys):
-        chosen = [c for c in cells if (c["ranks"], c["collective"], c["placement"], c["hop"]) ==
-                  (ranks, collective, placement, hop)]
-        yield mean_row([ranks, collective, placement, hop], chosen)
+    order = {name: i for i, name in enumerate(MAIN + OTHERS)}
+    keys = {(c["ranks"], order[c["collective"]], c["placement"] == "heap", c["collective"], c["placement"]) for c in cells}
+    for ranks, _, _, collective, placement in sorted(keys):
+        chosen = [c for c in cells if (c["ranks"], c["collective"], c["placement"]) == (ranks, collective, placement)]
+        yield mean_row([ranks, collective, placement], chosen)
 
 
 def overall_rows(cells):
     main = [c for c in cells if c["collective"] in MAIN]
-    heap = [c for c in main if c["placement"] == "heap" and c["size"] >= MIDDLE]
+    heap = [c for c in main if c["placement"] == "heap"]
     groups = [("the six, private buffers", [c for c in main if c["placement"] == "private"]),
               ("reductions in the heap from 64K", [c for c in heap if c["collective"] in REDUCTIONS]),
               ("the other ones in the heap from 64K", [c for c in heap if c["collective"] not in REDUCTIONS])]
@@ -97,12 +95,32 @@ def overall_rows(cells):
                 yield mean_row([ranks, name], chosen)
 
 
+def contender_rows(cells):
+    """Tutti's ratio to each contender alone, and in how many cells that contender is the best one."""
+    names = dict.fromkeys(name for c in cells for name in c["ratios"])
+    for ranks in sorted({c["ranks"] for c in cells}):
+        for name in names:
+            chosen = [c for c in cells if c["ranks"] == ranks and name in c["ratios"]]
+            if chosen:
+                ratio = mean(c["ratios"][name] for c in chosen)
+                yield [ranks, name, f"{ratio:.3g}", len(chosen), sum(c["best_peer"] == name for c in chosen)]
+
+
+def spinning_line(cells):
+    """What the ranks' spinning costs Gloo, whose event thread shares a rank's CPU; the other tables have it at its best."""
+    for c in cells:
+        if c["place"] == "out" and "gloo/ring" in c["ratios"] and "gloo/spin" in c["ratios"]:
+            ring, spin = (c["tutti_us"] / c["ratios"][name] for name in ("gloo/ring", "gloo/spin"))
+            yield (f"Gloo is measured with ranks that sleep before its calls. If they spin on the CPUs of its event threads, an "
+                   f"{c['collective']} of {c['size']} bytes takes {spin:.4g} us instead of {ring:.4g}.")
+            return
+
+
 def lost_rows(cells):
     for c in cells:
         if c["lost"]:
             yield [c["ranks"], c["collective"], size_text(c["size"]), c["place"], c["placement"],
-                   c["hop"], c["algorithm"], f"{c['tutti_us']:.4g}", c["best_peer"], f"{c['best_us']:.4g}",
-                   f"{c['ratio']:.2f} [{c['low']:.2f}, {c['high']:.2f}]"]
+                   c["hop"], c["algorithm"], f"{c['tutti_us']:.3g}", c["best_peer"], f"{c['best_us']:.3g}", f"{c['ratio']:.2f}"]
 
 
 def contender_lines(records):
@@ -116,6 +134,16 @@ def contender_lines(records):
                 yield f"{contender}: failed in {name}: {text}"
 
 
+def command_lines(records):
+    """Each contender's version and command line, for any number of ranks."""
+    for settings, _ in records.values():
+        for key, text in settings.items():
+            what, _, contender = key.partition(" ")
+            if what == "command":
+                version = settings.get(f"version {contender}", "").split(",")[0]
+                yield f"{contender} ({version}): `{text.replace('-n ' + settings['ranks'], '-n N')}`"
+
+
 def text_of(records):
     cells = [cell for _, found in records.values() for cell in found]
     first = next(iter(records.values()))[0]
@@ -124,13 +152,16 @@ def text_of(records):
     lost = list(lost_rows(cells))
     lines = ["# Tutti against others", "", "Written by `make bench`; docs/bench.md says how it is measured. Parts: "
              + ", ".join(f"[{name}]({name}.csv)" for name in records)
-             + "; each file has a line for each contender in each cell.", "",
+             + "; each file has a line for each cell.", "",
              f"{first['cpu']}, {first['cpus']} CPUs; {minutes:.0f} minutes in all.", "",
              "Ratio: geometric mean of Tutti's time over that of the best peer of each cell; below 1 Tutti is faster. "
              "Roofline: geometric mean of the bound over Tutti's time, for sizes up to 4K (cache-line hops) and from 1M "
              "(bandwidth).", "", "## Geometric means", ""]
-    lines += [*table(["ranks", "collective", "buffers", "hop", *what], mean_rows(cells)), "", "## In all", "",
-              "The six: " + ", ".join(MAIN) + ".", "", *table(["ranks", "", *what], overall_rows(cells)), ""]
+    lines += [*table(["ranks", "collective", "buffers", *what], mean_rows(cells)), "", "## In all", "",
+              "The six: " + ", ".join(MAIN) + ".", "", *table(["ranks", "", *what], overall_rows(cells)), "",
+              "## Each contender", "", *spinning_line(cells), "",
+              *table(["ranks", "contender", "ratio", "cells", "best peer in"], contender_rows(cells)), "",
+              "Settings:", "", *(f"- {line}" for line in sorted(set(command_lines(records)))), ""]
     unmeasured = sorted(set(contender_lines(records)))
     if unmeasured:
         lines += ["## Contenders that could not be measured", "", *(f"- {line}" for line in unmeasured), ""]

@@ -6,16 +6,17 @@
 
 A contender is a library with some settings. Its job runs `tutti bench --beside` in all ranks, which calls Tutti and the
 library in turn. Each repetition runs one job of each contender, so a machine that changes meanwhile changes for all. A cell
-holds the samples of all jobs for one collective, size, form, placement and class of hop. docs/bench.md explains the numbers.
+holds the samples of all jobs for one collective, size and form. docs/bench.md explains the numbers.
 
 Exit status: 0; 1 if a result was wrong or a job failed; 2 for a wrong command line; 128 + N if signal N ended it.
 """
 import argparse
 import collections
-import csv
+import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -25,10 +26,14 @@ import tempfile
 import time
 from pathlib import Path
 
+import bench_record
+from bench_record import HEAP, HOPS
+
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all",
                "sendrecv", "barrier")
+PATTERNS = ("ping_pong", "window", "group")  # by name only
+TWO_FORMS = ("all_reduce", "reduce", "all_gather", "gather", "scatter", "reduce_scatter")
 NEAR_NS, SAME_NS = 150, 1000  # a hop below stays within a group of cores; one above means that two ranks share a CPU
-HOPS = ("near", "far", "same", "moved", "unknown")
 # Temporary buffers are kept; otherwise each call would fault their pages in again.
 KEEP = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864"}
 UCX = {"UCX_TLS": "self,posix"}
@@ -38,23 +43,44 @@ OPENMPI_TUNED = [*OPENMPI, *(word for name, value in (("btl_vader_single_copy_me
                                                       ("btl_vader_eager_limit", "32768"),
                                                       ("btl_vader_max_send_size", "131072"))
                              for word in ("--mca", name, value))]
-Setup = collections.namedtuple("Setup", "launch environment beside packages only")  # no launcher: `tutti run`
-OPENMPI_PACKAGES, MPICH_PACKAGES = ("openmpi-bin", "libopenmpi-dev"), ("mpich", "libmpich-dev")
+WHEELS = Path("peers")  # below the build: scripts/peers fetches them
+OPENMPI5 = [f"{WHEELS}/openmpi5/bin/mpirun", "--allow-run-as-root", "--oversubscribe"]
+OPENMPI5_TUNED = [*OPENMPI5, *(word for name, value in (("mpi_yield_when_idle", "1"), ("btl_sm_eager_limit", "32768"),
+                                                        ("btl_sm_max_send_size", "131072"), ("pml", "ob1"))
+                               for word in ("--mca", name, value))]
+MPICH5 = [f"{WHEELS}/mpich5/bin/mpiexec"]
+IMPI = [f"{WHEELS}/impi/bin/mpiexec.hydra"]
+SHM = {"I_MPI_FABRICS": "shm"}  # its libfabric is another wheel, and one host needs none
+# No launcher: `tutti run`. `sleeps`: the ranks sleep before the peer's calls. `least`, `most`: bytes of its rows. `bind`: words
+# that give each rank a CPU of its own, if there are as many.
+Setup = collections.namedtuple("Setup", "launch environment beside packages only sleeps least most bind",
+                               defaults=(None, False, 0, 1 << 40, ()))
+OPENMPI_PACKAGES, MPICH_PACKAGES, GLOO = ("openmpi-bin", "libopenmpi-dev"), ("mpich", "libmpich-dev"), (None, "libgloo-dev")
+WHEEL = (None, None)
+BIND = ("--bind-to", "hwthread")
 SETUPS = {
-    "openmpi": Setup(OPENMPI, {}, "openmpi", OPENMPI_PACKAGES, None),
-    "openmpi/t": Setup(OPENMPI_TUNED, {}, "openmpi", OPENMPI_PACKAGES, None),
-    "openmpi/tm": Setup(OPENMPI_TUNED, KEEP, "openmpi", OPENMPI_PACKAGES, None),
-    "mpich": Setup(["mpiexec.mpich"], {}, "mpich", MPICH_PACKAGES, None),
-    "mpich/t": Setup(["mpiexec.mpich"], UCX, "mpich", MPICH_PACKAGES, None),
-    "mpich/tm": Setup(["mpiexec.mpich"], UCX | KEEP, "mpich", MPICH_PACKAGES, None),
-    "gloo/ring": Setup([], {}, "gloo:ring", (None, "libgloo-dev"), None),
-    "gloo/bcube": Setup([], {}, "gloo:bcube", (None, "libgloo-dev"), "all_reduce"),  # makes no difference in others
+    "openmpi": Setup(OPENMPI, {}, "openmpi", OPENMPI_PACKAGES),
+    "openmpi/t": Setup(OPENMPI_TUNED, {}, "openmpi", OPENMPI_PACKAGES, bind=BIND),
+    "openmpi/tm": Setup(OPENMPI_TUNED, KEEP, "openmpi", OPENMPI_PACKAGES, bind=BIND),
+    "openmpi5": Setup(OPENMPI5, {}, "openmpi5", WHEEL),
+    "openmpi5/tm": Setup(OPENMPI5_TUNED, KEEP, "openmpi5", WHEEL, bind=BIND),
+    "mpich": Setup(["mpiexec.mpich"], {}, "mpich", MPICH_PACKAGES),
+    "mpich/t": Setup(["mpiexec.mpich"], UCX, "mpich", MPICH_PACKAGES, bind=BIND),
+    "mpich/tm": Setup(["mpiexec.mpich"], UCX | KEEP, "mpich", MPICH_PACKAGES, bind=BIND),
+    "mpich5": Setup(MPICH5, {}, "mpich5", WHEEL),
+    "mpich5/tm": Setup(MPICH5, {"MPIR_CVAR_POLLS_BEFORE_YIELD": "16"} | UCX | KEEP, "mpich5", WHEEL, bind=BIND),
+    "impi": Setup(IMPI, SHM, "impi", WHEEL),
+    "impi/tm": Setup(IMPI, SHM | {"I_MPI_THREAD_YIELD": "2", "I_MPI_THREAD_SPIN_COUNT": "16"} | KEEP, "impi", WHEEL),
+    "gloo/ring": Setup([], {}, "gloo:ring", GLOO, sleeps=True, most=1 << 24),
+    "gloo/bcube": Setup([], {}, "gloo:bcube", GLOO, "all_reduce", True, most=1 << 24),  # makes no difference in others
+    "gloo/spin": Setup([], {}, "gloo:ring", GLOO, "all_reduce", most=1 << 16),  # how an event thread suffers
+    HEAP: Setup([], {}, "tutti:placement=heap", WHEEL, least=1 << 16),
 }
-COLUMNS = ("collective,ranks,size,place,buffers,hop,counted,contender,p50_us,p99_us,repetitions,ratio,low,high,best_peer,"
-           "algorithm,bound_us").split(",")
-PASSED_ON = ("-d", "-o", "--root", "-i", "--backend")  # options of `tutti bench`
+LIBRARIES = tuple(dict.fromkeys(name.split("/")[0] for name in SETUPS if name != HEAP))
+SHOW_EVERY = 10  # seconds
+PASSED_ON = ("-d", "-o", "--root", "-i", "--backend", "--budget")  # options of `tutti bench`
 
-Sample = collections.namedtuple("Sample", "p50 p99 ratio low high bound_us")
+Sample = collections.namedtuple("Sample", "hop p50 ratio low high bound_us")
 
 
 def say(text):
@@ -94,35 +120,43 @@ def read_options():
     parser.add_argument("-f", dest="factor", type=at_least(2), default=8)
     for option in PASSED_ON:
         parser.add_argument(option)
-    parser.add_argument("--vs", required=True, help="openmpi, mpich, gloo: each with all its settings, or one, as openmpi/t")
+    parser.add_argument("--sizes", help="these sizes, with commas between them, instead of -b, -e and -f")
+    parser.add_argument("--vs", required=True, help=f"{', '.join(LIBRARIES)}: each with all its settings, or one, as "
+                        f"openmpi/t; {HEAP}: Tutti's own heap")
     parser.add_argument("--repeat", type=at_least(1), default=3, help="jobs of each contender")
-    parser.add_argument("--heap-from", type=size_of, help="from this size on, also with Tutti's buffers in the heap")
     parser.add_argument("--limit", type=at_least(1), help="seconds after which a job is ended (default: by its rows)")
-    parser.add_argument("--record", help="the CSV file to write")
+    parser.add_argument("--record", type=Path, help="the CSV file to write")
+    parser.add_argument("--merge", action="store_true", help="keep what the record has of other rows and contenders")
+    parser.add_argument("--jobs", type=Path, help="a folder that keeps the jobs' results until all are done: the same command "
+                        "goes on where it was interrupted")
+    parser.add_argument("--then", type=int, default=0, help="seconds of what comes after this comparison, for the progress")
+    parser.add_argument("--estimate", action="store_true", help="print the seconds that it takes, by plan, and end")
     options = parser.parse_args()
     if not os.access(options.build / "tutti", os.X_OK):
         parser.error(f"there is no {options.build}/tutti; run make first, or name the build by --build")
     options.names = COLLECTIVES if options.collectives == "all" else options.collectives.split(",")
-    if set(options.names) - set(COLLECTIVES):
-        parser.error(f"'{options.collectives}': there are {', '.join(COLLECTIVES)} and all")
-    options.sizes = [options.least]
-    while options.sizes[-1] * options.factor <= options.most:
-        options.sizes.append(options.sizes[-1] * options.factor)
-    heap = [size for size in options.sizes if options.heap_from and size >= options.heap_from]
-    options.heap_least = heap[0] if heap and options.names != ["barrier"] else None
-    options.limit = options.limit or 60 + 80 * len(options.sizes) * len(options.names)
+    if set(options.names) - set(COLLECTIVES + PATTERNS):
+        parser.error(f"'{options.collectives}': there are {', '.join(COLLECTIVES + PATTERNS)} and all")
+    try:
+        options.all_sizes = [size_of(word) for word in options.sizes.split(",")] if options.sizes else [options.least]
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"argument --sizes: {error}")
+    while not options.sizes and options.all_sizes[-1] * options.factor <= options.most:
+        options.all_sizes.append(options.all_sizes[-1] * options.factor)
+    options.limit = options.limit or 60 + 80 * len(options.all_sizes) * len(options.names)
     options.contenders = {}
     for word in options.vs.split(","):
         library, _, settings = word.partition("/")
-        of_library = [name for name in SETUPS if name.split("/")[0] == library]
+        of_library = [name for name in SETUPS if name.split("/")[0] == library and name not in (HEAP, "gloo/spin")]
+        of_library += [HEAP] if word == HEAP else []
         if not of_library:
-            parser.error(f"--vs {options.vs}: there is no contender '{word}'; there are openmpi, mpich and gloo")
+            parser.error(f"--vs {options.vs}: there is no contender '{word}'; there are {', '.join(LIBRARIES)}")
         only = library if settings == "default" else word
         named = [only] if settings and only in SETUPS else [] if settings else \
             [name for name in of_library if SETUPS[name].only in (None, *options.names)]
         if not named:
             parser.error(f"--vs {word}: that library has no such settings; there are default, t and tm for openmpi and "
-                         "mpich, ring and bcube for gloo")
+                         "mpich, default and tm for their newer versions and impi, ring, bcube and spin for gloo")
         options.contenders.update((name, Contender(name, options)) for name in named)
     return options
 
@@ -138,33 +172,68 @@ class Contender:
         to_run, to_build = self.setup.packages
         if self.setup.only not in (None, *self.options.names):
             return f"its settings are about {self.setup.only} alone, which is not measured"
-        if self.setup.launch and not shutil.which(self.setup.launch[0]):
+        if self.setup.launch and self.setup.packages != WHEEL and not shutil.which(self.setup.launch[0]):
             return f"there is no program {self.setup.launch[0]}; to have it: install {to_run} (the name in Debian)"
+        if not self.sizes():
+            return "no size is one that it measures"
+        if self.name == HEAP:
+            return None
+        if self.setup.packages == WHEEL and not (self.options.build / self.launcher()).exists():
+            return "it is not fetched; to have it: run scripts/peers (it needs PyPI) and build again"
         folder = Path(os.environ.get("TUTTI_BENCH_PEERS", self.options.build / "lib/tutti/bench"))
         if not (folder / f"{self.name.split('/')[0]}.so").exists():
             return f"this build has no plug-in file for it; to have it: install {to_build} (the name in Debian) and build again"
         return None
 
-    def command(self, tutti, heap):
+    def launcher(self):
+        return Path(self.setup.launch[0])
+
+    def sizes(self):
+        return [size for size in self.options.all_sizes if self.setup.least <= size <= self.setup.most]
+
+    def rows(self):
+        """Its rows of the table, as (collective, size); one for both forms."""
+        names = [self.setup.only] if self.setup.only else self.options.names
+        return [(name, size) for name in names
+                for size in ([0] if name in ("barrier", "group") else self.sizes())]
+
+    def seconds(self):
+        """How long its job takes on two CPUs, by plan: a row takes its budget, or the time of its copies."""
+        budget = int(self.options.budget or 200) / 1000
+        copies = 9e-9 * self.options.ranks / min(self.options.ranks, len(os.sched_getaffinity(0)))
+        return 1.5 + sum(forms(name) * (max(2 * budget, copies * size) + 0.04) for name, size in self.rows())
+
+    def has_cpus(self):
+        return self.options.ranks <= len(os.sched_getaffinity(0))
+
+    def command(self, tutti):
         o = self.options
         if self.setup.launch:
-            words = [*self.setup.launch, "-n", str(o.ranks), tutti, "bench"]
-        elif o.ranks <= len(os.sched_getaffinity(0)) and o.backend != "local":
+            launch = self.setup.launch
+            if self.setup.packages == WHEEL:
+                launch = [str(o.build.resolve() / launch[0]), *launch[1:]]
+            words = [*launch, *(self.setup.bind if self.has_cpus() else ()), "-n", str(o.ranks), tutti, "bench"]
+        elif self.has_cpus() and o.backend != "local":
             # On CPUs of their own: a scheduler that puts two ranks on one CPU would change the times.
             words = [tutti, "run", "-n", str(o.ranks), "--bind-to", "core", "--no-prefix", "--", tutti, "bench"]
         else:
             words = [tutti, "bench", "-n", str(o.ranks)]
-        words += [self.setup.only or o.collectives, "-b", str(o.heap_least if heap else o.least), "-e", str(o.most),
-                  "-f", str(o.factor)]
+        words += [self.setup.only or o.collectives, "--sizes", ",".join(map(str, self.sizes()))]
         for option in PASSED_ON:
             value = getattr(o, option.lstrip("-"))
             words += [option, value] if value is not None else []
-        return [*words, *(["--placement", "heap"] if heap else []), "--beside", self.setup.beside]
+        return [*words, "--beside", self.setup.beside, *(["--peer-start", "sleep"] if self.setup.sleeps else [])]
 
     def command_line(self):
-        """For the record; without folders, which differ on another machine."""
-        return " ".join([*(f"{name}={value}" for name, value in self.setup.environment.items()),
-                         *self.command("tutti", False)])
+        """For the record; without folders and sizes, which differ."""
+        words = self.command("tutti")
+        words[words.index("bench") + 1:words.index("--beside")] = ["..."]
+        words[0] = os.path.relpath(words[0], self.options.build.resolve()) if "/" in words[0] else words[0]
+        return " ".join([*(f"{name}={value}" for name, value in self.setup.environment.items()), *words])
+
+
+def forms(collective):
+    return 2 if collective in TWO_FORMS else 1
 
 
 # ---- jobs -------------------------------------------------------------------------------------------------------------
@@ -196,17 +265,43 @@ def end_job(process, job):
     process.wait()
 
 
-def run_job(contender, heap, folder):
+def rows_of(table):
+    """Lines of results in the table so far."""
+    return len(re.findall(r"^ +[0-9]", table.read_text(encoding="utf-8", errors="replace"), re.MULTILINE))
+
+
+def wait_for(process, limit, look):
+    end = time.monotonic() + limit
+    while True:
+        try:
+            return process.wait(min(SHOW_EVERY, max(0.01, end - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= end:
+                raise
+            look()
+
+
+def key_of(contender, repetition):
+    """Names a job's results: by all that they follow from, also the programs."""
+    parts = [contender.name, repetition, contender.command("tutti"), sorted(contender.setup.environment.items())]
+    for path in ("tutti", "lib/libtutti.so", "libtutti.so"):
+        file = contender.options.build / path
+        parts.append(file.stat().st_mtime_ns if file.exists() else 0)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def run_job(contender, folder, progress):
     """The document that the job writes. A job with wrong results ends with 1, and has written them nevertheless."""
     options = contender.options
     path, job = folder / "rows.json", f"bench-{os.getpid()}-{os.urandom(8).hex()}"
     path.write_text("")
-    command = [*contender.command(str((options.build / "tutti").resolve()), heap), "-J", str(path)]
-    with tempfile.TemporaryFile("w+", dir=folder, errors="replace") as err:
+    command = [*contender.command(str((options.build / "tutti").resolve())), "-J", str(path)]
+    with tempfile.TemporaryFile("w+", dir=folder, errors="replace") as err, open(folder / "table", "w", encoding="utf-8") as out:
         process = subprocess.Popen(command, env=os.environ | contender.setup.environment | {"TUTTI_JOB": job},
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err, start_new_session=True)
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         try:
-            why = {0: None}.get(status := process.wait(options.limit), f"it ended with exit code {status}")
+            status = wait_for(process, options.limit, lambda: progress(rows_of(folder / "table")))
+            why = {0: None}.get(status, f"it ended with exit code {status}")
         except subprocess.TimeoutExpired:
             why = f"it took longer than {options.limit} s"
         finally:
@@ -227,41 +322,21 @@ def class_of(hop_ns):
     return classes.pop() if len(classes) == 1 else "unknown" if "unknown" in classes else "moved"
 
 
-class Entry:
-    """The samples of Tutti or of one contender in one cell, combined."""
-
-    def __init__(self, samples):
-        self.count = len(samples)
-        of = Sample(*zip(*samples)) if samples else Sample(*[[0]] * 6)
-        self.p50, self.p99, self.ratio, self.bound_us = map(statistics.median, (of.p50, of.p99, of.ratio, of.bound_us))
-        self.low, self.high = min(of.low), max(of.high)
-        self.wins = self.ratio > 0 and self.low > 1  # over Tutti
+def most_common(hops):
+    """Classes are never mixed: the one that most samples have."""
+    return max(set(hops), key=lambda hop: (hop in HOPS[:3], hops.count(hop), -HOPS.index(hop)))
 
 
-class Cell:
-    def __init__(self, key):
-        self.collective, self.heap, self.in_place, self.size, self.hop = key
-        self.algorithm, self.samples = "", collections.defaultdict(list)
-        self.place, self.buffers = "in" if self.in_place else "out", "heap" if self.heap else "private"
-
-    def evaluate(self, alike):
-        """`alike`: the cells that differ in the hop's class only, this one included; they are never mixed."""
-        self.entries = {name: Entry(samples) for name, samples in self.samples.items()}
-        peers = {name: entry for name, entry in self.entries.items() if name != "tutti" and entry.ratio > 0}
-        # Not the least time: the times of two contenders come from different jobs, while each ratio comes from one.
-        self.best = max(peers, key=lambda name: (peers[name].wins, peers[name].ratio), default=None)
-        self.lost = self.best is not None and peers[self.best].wins
-        settled = self.hop not in ("moved", "unknown")
-        self.main = self is max(alike, key=lambda c: (c.hop in HOPS[:3], sum(map(len, c.samples.values())),
-                                                      -HOPS.index(c.hop)))
-        self.elsewhere = {name for other in alike for name in other.samples} - set(self.samples)
-        self.shown = self.main or settled
-        self.counted = self.best is not None and (self.main or (settled and (not self.elsewhere or self.lost)))
+def entry_of(samples):
+    hop = most_common([sample.hop for sample in samples])
+    of = Sample(*zip(*(sample for sample in samples if sample.hop == hop)))
+    ratio, low = statistics.median(of.ratio), min(of.low)
+    return bench_record.Entry(statistics.median(of.p50), ratio, ratio > 0 and low > 1, hop, low, max(of.high))
 
 
 class Comparison:
     def __init__(self, options):
-        self.options, self.cells, self.config, self.wrong = options, {}, {}, 0
+        self.options, self.samples, self.cells, self.config, self.wrong = options, {}, [], {}, 0
 
     def take(self, contender, document):
         """Takes the rows of a job; incomplete ones are left out."""
@@ -278,49 +353,83 @@ class Comparison:
                 elif row["wrong"]:
                     contender.wrong += row["wrong"]
                     continue
-                heap = (config.get("placement") or row["placement"]) == "heap"
                 times, versus = row["time_us"], row.get("versus") or {}
-                if not times["p50"] or (heap and row["collective"] == "barrier"):
-                    continue  # the library has no such call; nothing has to be placed
+                if not times["p50"] or row["placement"] == "heap" and name == "tutti":
+                    continue  # the library has no such call
                 ratio = versus.get("ratio") or 0
-                sample = Sample(times["p50"], times["p99"], ratio, versus.get("low", ratio), versus.get("high", ratio),
-                                row.get("bound_us") or 0)
                 hop = "same" if crowded else class_of(row.get("hop_ns") or [0])
-                key = row["collective"], heap, row["inplace"], row["size"], hop
+                sample = Sample(hop, times["p50"], ratio, versus.get("low", ratio), versus.get("high", ratio),
+                                row.get("bound_us") or 0)
+                key = row["collective"], row["size"], "in" if row["inplace"] else "out"
             except (KeyError, TypeError):
                 continue
-            cell = self.cells.setdefault(key, Cell(key))
-            cell.algorithm = row.get("algorithm") or cell.algorithm
-            cell.samples[name].append(sample)
+            algorithm, samples = self.samples.setdefault(key, ([""], collections.defaultdict(list)))
+            algorithm[0] = row.get("algorithm") or algorithm[0]
+            samples[name].append(sample)
             taken += 1
         if not taken:
             raise Failed("its JSON has no row with a collective, a size and a time", "")
 
-    def evaluate(self):
-        alike = collections.defaultdict(list)
-        for key, cell in self.cells.items():
-            alike[key[:4]].append(cell)
-        order = sorted(self.cells, key=lambda k: (COLLECTIVES.index(k[0]), *k[1:4], HOPS.index(k[4])))
-        self.cells = {key: self.cells[key] for key in order}
-        for key, cell in self.cells.items():
-            cell.evaluate(alike[key[:4]])
+    def evaluate(self, old):
+        for key, (algorithm, samples) in self.samples.items():
+            own = samples.pop("tutti", None)
+            if own:
+                tutti, cell = entry_of(own), bench_record.Cell(*key)
+                cell.hop, cell.algorithm, cell.tutti_us = tutti.hop, algorithm[0], tutti.us
+                cell.bound_us = statistics.median(sample.bound_us for sample in own if sample.hop == tutti.hop)
+                cell.entries = {name: entry_of(samples[name]) for name in self.options.contenders if name in samples}
+                self.cells.append(cell)
+        self.cells = bench_record.merge(old, self.cells)
+        order = COLLECTIVES + PATTERNS
+        self.cells.sort(key=lambda c: (order.index(c.collective), c.place != "out", c.size))
 
     def run(self, folder):
         present = [c for c in self.options.contenders.values() if not c.missing]
-        plan = [(repetition, contender, heap) for repetition in range(1, self.options.repeat + 1) for contender in present
-                for heap in ((False, True) if self.options.heap_least else (False,))]
-        begin = time.monotonic()
-        for done, (repetition, contender, heap) in enumerate(plan):
-            elapsed = time.monotonic() - begin
-            left = f", about {clock(elapsed / done * (len(plan) - done))} left" if done else ""
-            say(f"job {done + 1} of {len(plan)}: {contender.name}{' (heap)' if heap else ''}, repetition {repetition} of "
-                f"{self.options.repeat}; {clock(elapsed)} elapsed{left}")
+        plan = [(repetition, contender) for repetition in range(1, self.options.repeat + 1) for contender in present]
+        cells = [sum(forms(name) for name, _ in contender.rows()) for _, contender in plan]
+        weights = [contender.seconds() for _, contender in plan]
+        begin, spent = time.monotonic(), 0.0
+
+        def show(done, part):
+            """After `done` jobs and `part` rows of the next one."""
+            fraction = min(1, part / cells[done]) if done < len(plan) and cells[done] else 0
+            weight = sum(weights[:done]) + (fraction * weights[done] if fraction else 0) - kept
+            pace = spent / weight if weight > 20 else 1  # the plan's seconds count until there is experience
+            left = pace * (sum(weights) - kept - weight)
+            say(f"cell {sum(cells[:done]) + min(part, cells[done] if done < len(plan) else 0)} of {sum(cells)}, about "
+                f"{clock(left)} left{f' here, {clock(left + self.options.then)} in all' if self.options.then else ''}")
+
+        kept = 0.0
+        for done, (repetition, contender) in enumerate(plan):
+            name = self.options.jobs and self.options.jobs / f"{key_of(contender, repetition)}.json"
             contender.jobs += 1
+            if name and name.exists():
+                self.take(contender, json.loads(name.read_text()))
+                kept += weights[done]
+                say(f"job {done + 1} of {len(plan)}: {contender.name} was measured before the interruption")
+                continue
+            spent = time.monotonic() - begin
+            say(f"job {done + 1} of {len(plan)}: {contender.name}, repetition {repetition} of {self.options.repeat}; "
+                f"{clock(spent)} elapsed")
+
+            def progress(rows, done=done):
+                nonlocal spent
+                spent = time.monotonic() - begin
+                show(done, rows)
+
             try:
-                self.take(contender, run_job(contender, heap, folder))
+                document = run_job(contender, folder, progress)
+                self.take(contender, document)
+                if name:
+                    self.options.jobs.mkdir(parents=True, exist_ok=True)
+                    name.with_suffix(".new").write_text(json.dumps(document))
+                    name.with_suffix(".new").replace(name)
             except Failed as failure:  # costs only its own cells
                 contender.failed, contender.failure = contender.failed + 1, failure.args[0]
                 say(f"{contender.name}, repetition {repetition} failed: {''.join(failure.args)}")
+            spent = time.monotonic() - begin
+            if done + 1 < len(plan):
+                show(done + 1, 0)
         self.seconds = time.monotonic() - begin
 
 
@@ -339,11 +448,11 @@ def ratio_text(ratio):
 
 
 def peer_text(cell, contender):
-    if contender.name in cell.samples:
-        entry = cell.entries[contender.name]
-        return f"{time_text(entry.p50)} {ratio_text(entry.ratio):>6}{'!' if entry.wins else ' '}"
-    failed = contender.jobs and contender.failed == contender.jobs
-    return ("failed" if failed else "elsewhere" if contender.name in cell.elsewhere else "-") + " "
+    entry = cell.entries.get(contender.name)
+    if entry:
+        other = entry.hop[0] if entry.hop != cell.hop else ""
+        return f"{time_text(entry.us)} {ratio_text(entry.ratio):>6}{'!' if entry.wins else ''}{other}".ljust(17)
+    return "failed " if contender.jobs and contender.failed == contender.jobs else "- "
 
 
 def mean_text(entries):
@@ -357,76 +466,56 @@ def mean_text(entries):
 def print_tables(c):
     print("# time: median of the repetitions' medians. ratio: Tutti's time over the contender's, paired within each job; below 1\n"
           "#   Tutti is faster. interval: from the lowest to the highest of the repetitions' 95 % intervals; '!': it lies wholly\n"
-          "#   above 1, the cell is lost")
+          "#   above 1, the cell is lost. A letter: the contender's class of hop, where it is another one")
     present = [contender for contender in c.options.contenders.values() if not contender.missing]
     last = None
-    for cell in (cell for cell in c.cells.values() if cell.shown):
+    for cell in c.cells:
         if cell.collective != last:
             last = cell.collective
-            print(f"#\n# {last}\n#{'size':>10} {'place':>5} {'where':>7} {'hop':>7} {'algo':>9} {'tutti':>9}",
+            print(f"#\n# {last}\n#{'size':>10} {'place':>5} {'hop':>7} {'algo':>9} {'tutti':>9}",
                   *(f"{contender.name:>17}" for contender in present), " best peer: ratio, interval")
-        tutti = cell.entries.get("tutti")
         best = cell.best and cell.entries[cell.best]
-        print(f" {cell.size:>10} {cell.place:>5} {cell.buffers:>7} {cell.hop:>7} {cell.algorithm or '-':>9} "
-              f"{time_text(tutti.p50) if tutti else '-':>9}", *(f"{peer_text(cell, contender):>17}" for contender in present),
-              f" {cell.best}: {ratio_text(best.ratio)} [{ratio_text(best.low)}, {ratio_text(best.high)}]"
+        print(f" {cell.size:>10} {cell.place:>5} {cell.hop:>7} {cell.algorithm or '-':>9} "
+              f"{time_text(cell.tutti_us):>9}", *(f"{peer_text(cell, contender):>17}" for contender in present),
+              f" {cell.best}: {ratio_text(best.ratio)}{f' [{ratio_text(best.low)}, {ratio_text(best.high)}]' if best.high else ''}"
               f"{' !' if cell.lost else ''}" if best else "")
-    counted = [cell for cell in c.cells.values() if cell.counted]
+    counted = [cell for cell in c.cells if cell.best]
     print("#\n# To each contender:")
     for name, contender in c.options.contenders.items():
         if contender.missing:
             print(f"# {name:24} missing: {contender.missing}")
             continue
-        entries = [cell.entries[name] for cell in counted if name in cell.samples and cell.entries[name].ratio > 0]
+        entries = [cell.entries[name] for cell in counted if name in cell.entries and cell.entries[name].ratio > 0]
         print(f"# {name:24} {mean_text(entries)}; version {contender.version}")
         if contender.failed:
             print(f"# {'':24} {contender.failed} of {contender.jobs} jobs failed, the last because {contender.failure}")
         if contender.wrong:
             print(f"# {'':24} {contender.wrong} elements of its results were wrong; such rows are left out")
     print("#\n# To the best peer of each cell:")
-    for name in (*COLLECTIVES, "all"):
-        for buffers in ("private", "heap"):
-            entries = [cell.entries[cell.best] for cell in counted
-                       if cell.buffers == buffers and name in (cell.collective, "all")]
-            if entries:
-                print(f"# {name:16} {buffers:7} {mean_text(entries)}")
+    for name in (*COLLECTIVES, *PATTERNS, "all"):
+        entries = [cell.entries[cell.best] for cell in counted if name in (cell.collective, "all")]
+        if entries:
+            print(f"# {name:16} {mean_text(entries)}")
     if c.wrong:
         print(f"# Wrong elements of Tutti's results: {c.wrong} FAILED")
     print(f"# Cells: {len(counted)}, lost: {sum(cell.lost for cell in counted)}")
 
 
-def write_record(c, file):
-    """Lines `# NAME = VALUE` for machine and contenders, then a line for each contender in each cell. The line of Tutti holds
-    the ratio to the best peer, and that peer's name."""
-    def setting(name, text):
-        file.write(f"# {name} = {' '.join(str(text).split(chr(10)))}\n")
-
-    setting("date", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
-    for name, key in (("tutti", "version"), *((name, name) for name in ("cpu", "kernel", "isa", "cpus"))):
-        setting(name, c.config.get(key, "unknown"))
-    setting("ranks", c.options.ranks)
-    setting("repetitions", c.options.repeat)
-    setting("seconds", f"{c.seconds:.0f}")
+def settings_of(c, old):
+    """Machine and contenders, for the record; those of contenders that were not run now are kept."""
+    new = {"date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "tutti": c.config.get("version", "unknown")}
+    new.update((name, c.config.get(name, "unknown")) for name in ("cpu", "kernel", "isa", "cpus"))
+    new |= {"ranks": c.options.ranks, "repetitions": c.options.repeat,
+            "seconds": f"{c.seconds + float(old.get('seconds', 0)):.0f}"}
     for name, contender in c.options.contenders.items():
+        old = {key: value for key, value in old.items() if key.partition(" ")[2] != name}
         if contender.missing:
-            setting(f"missing {name}", contender.missing)
+            new[f"missing {name}"] = contender.missing
             continue
-        setting(f"version {name}", contender.version)
-        setting(f"command {name}", contender.command_line())
+        new[f"version {name}"], new[f"command {name}"] = contender.version, contender.command_line()
         if contender.failed:
-            setting(f"failed {name}", f"{contender.failed} of {contender.jobs} jobs: {contender.failure}")
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    for cell in (cell for cell in c.cells.values() if cell.shown):
-        for name in ("tutti", *c.options.contenders):
-            entry = cell.entries.get(name)
-            judged = cell.entries.get(cell.best) if name == "tutti" else entry
-            if entry:
-                ratios = [f"{value:.4g}" for value in (judged.ratio, judged.low, judged.high)] if judged else [""] * 3
-                of_tutti = [cell.best or "", cell.algorithm, f"{entry.bound_us:.4g}" if entry.bound_us else ""]
-                rows.writerow([cell.collective, c.options.ranks, cell.size, cell.place, cell.buffers, cell.hop,
-                               int(cell.counted), name, f"{entry.p50:.5g}", f"{entry.p99:.5g}", entry.count, *ratios,
-                               *(of_tutti if name == "tutti" else [""] * 3)])
+            new[f"failed {name}"] = f"{contender.failed} of {contender.jobs} jobs: {contender.failure}"
+    return old | new
 
 
 def main():
@@ -438,6 +527,9 @@ def main():
         raise Ended(number)
 
     comparison = Comparison(options)
+    if options.estimate:
+        print(round(sum(c.seconds() for c in options.contenders.values() if not c.missing) * options.repeat))
+        return 0
     try:
         # Opened before anything is measured; its old content stays until there are new results.
         with open(options.record or os.devnull, "a", encoding="utf-8") as record, tempfile.TemporaryDirectory() as folder:
@@ -447,11 +539,12 @@ def main():
                 if contender.missing:
                     say(f"{contender.name} is missing: {contender.missing}")
             comparison.run(Path(folder))
-            comparison.evaluate()
+            old, old_cells = bench_record.read(options.record) if options.merge and options.record else ({}, [])
+            comparison.evaluate(old_cells)
             print_tables(comparison)
             if os.path.isfile(record.name):
                 record.truncate(0)
-            write_record(comparison, record)
+            bench_record.write(record, settings_of(comparison, old), comparison.cells)
     except OSError as error:
         say(f"{options.record}: {error.strerror}")
         return 1

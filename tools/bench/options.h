@@ -11,6 +11,7 @@
 #define TTI_BENCH_ITERATIONS 2000 /* of a row at most, unless the user says how many */
 #define TTI_BENCH_BATCH      20   /* calls that are timed together ... */
 #define TTI_BENCH_SMALL      4096 /* ... below this size */
+#define TTI_BENCH_SIZES      64   /* that --sizes takes at most */
 
 struct tti_bench_options {
     bool overlap;       /* `tutti bench overlap` instead of a collective */
@@ -23,6 +24,10 @@ struct tti_bench_options {
     int64_t least;      /* sizes in bytes */
     int64_t most;
     int64_t factor;
+    int64_t sizes[TTI_BENCH_SIZES]; /* these instead; ascending */
+    int size_count;                 /* 0 = least to most */
+    int64_t budget_ns;              /* for a row and each kind of iteration; 0 = the default */
+    bool peer_sleeps;               /* the peer's calls start from a sleep instead of a spin */
     tutti_dtype dtype;
     tutti_reduce_op op;
     int root;

@@ -95,7 +95,16 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
     if (b->rank == 0) {
         tti_bench_print_title(b);
     }
-    for (int64_t bytes = options->least; bytes <= options->most; bytes *= options->factor) {
+    if (options->async && b->collective->pattern != TTI_BENCH_ONE_CALL) {
+        if (b->rank == 0) {
+            printf("# left out: it has no asynchronous form\n");
+        }
+        return true;
+    }
+    int64_t bytes = options->least;
+    for (int row = 0; options->size_count > 0 ? row < options->size_count : bytes <= options->most;
+         row++, bytes *= options->factor) {
+        bytes = options->size_count > 0 ? options->sizes[row] : bytes;
         const int64_t count = tti_bench_count(b, bytes);
         if (count == last_count) {
             continue; /* sizes below an element for each rank, and the only row of a barrier */
@@ -119,6 +128,7 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
         }
         if (b->rank == 0) {
             tti_bench_print_row(b, &results[0], &results[1]);
+            fflush(stdout); /* a script counts the rows */
         }
         if (!add(output, b, &results[0]) || !add(output, b, &results[1])) {
             return false;

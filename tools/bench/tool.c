@@ -29,7 +29,10 @@ enum {
     OPTION_ASYNC,
     OPTION_BESIDE,
     OPTION_ROOFLINE,
-    OPTION_PLACEMENT
+    OPTION_PLACEMENT,
+    OPTION_SIZES,
+    OPTION_BUDGET,
+    OPTION_PEER_START
 };
 
 static const struct argp_option argp_options[] = {
@@ -37,14 +40,20 @@ static const struct argp_option argp_options[] = {
     {"minbytes", 'b', "SIZE", 0, "Begin with tensors of SIZE bytes, also as in 64K, 16M, 1G (default 8)", 0},
     {"maxbytes", 'e', "SIZE", 0, "End with tensors of SIZE bytes (default 16M)", 0},
     {"stepfactor", 'f', "F", 0, "Multiply the size by F from row to row, 2 to 1048576 (default 8)", 0},
+    {"sizes", OPTION_SIZES, "SIZE,...", 0, "Measure these sizes, in ascending order, instead of -b, -e and -f", 0},
     {"datatype", 'd', "DTYPE", 0, "Use this element type: f32, bf16, i64, ... (default f32)", 0},
     {"op", 'o', "OP", 0, "Reduce with this operator: sum, avg, max, ... (default sum)", 0},
     {"root", OPTION_ROOT, "R", 0, "Use rank R as root of rooted collectives (default 0)", 0},
     {"iterations", 'i', "I", 0,
      "Measure I iterations per row, 1 to 1000000 (default: as many as fit into 0.2 s, 5 to 2000)", 0},
+    {"budget", OPTION_BUDGET, "MS", 0,
+     "Spend MS milliseconds on each form of a row, 1 to 60000 (default 200); long rows have 3 iterations, one warms up",
+     0},
     {"async", OPTION_ASYNC, NULL, 0, "Measure the asynchronous form beside the synchronous one", 0},
     {"beside", OPTION_BESIDE, "PEER[:SETTINGS]", 0,
      "Alternate with calls of another library, or of `tutti` with other settings (key=value,...)", 0},
+    {"peer-start", OPTION_PEER_START, "spin|sleep", 0,
+     "Let the ranks spin (default) or sleep until the common start of the peer's calls", 0},
     {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
     {"placement", OPTION_PLACEMENT, "private|heap", 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
@@ -58,7 +67,7 @@ static const struct argp_option argp_options[] = {
 
 static const char argp_doc[] =
     "Measure one collective, a list, or all (default): all_reduce, reduce, broadcast, all_gather, gather, scatter, "
-    "reduce_scatter, all_to_all, sendrecv, barrier. Every result is checked.\v"
+    "reduce_scatter, all_to_all, sendrecv, barrier. By name only: ping_pong, window, group. Every result is checked.\v"
     "Without a launcher, the command starts its own ranks. Inside a job (tutti run, torchrun, mpirun, srun, ...) every "
     "process is one rank.\n\n"
     "Columns, as in nccl-tests: size is that of the tensor, or of all parts together if there are parts; count is the "
@@ -109,7 +118,7 @@ static uint32_t collective(struct argp_state *state, const char *name)
         }
         argp_error(state, "there is no collective '%s'; there are%s and all", name, names);
     }
-    return found ? UINT32_C(1) << (found - tti_bench_collectives) : (UINT32_C(1) << tti_bench_collectives_count) - 1;
+    return found ? UINT32_C(1) << (found - tti_bench_collectives) : tti_bench_all();
 }
 
 static uint32_t collectives(struct argp_state *state, const char *list)
@@ -120,7 +129,24 @@ static uint32_t collectives(struct argp_state *state, const char *list)
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, ","), word);
         chosen |= collective(state, name);
     }
-    return chosen == (UINT32_C(1) << tti_bench_collectives_count) - 1 ? 0 : chosen;
+    return chosen == tti_bench_all() ? 0 : chosen;
+}
+
+static void sizes(struct argp_state *state, struct tti_bench_options *options, const char *list)
+{
+    char name[64];
+    options->size_count = 0;
+    for (const char *word = list; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, ","), word);
+        const int64_t bytes = size(state, "--sizes", name);
+        const int n = options->size_count;
+        if (n == TTI_BENCH_SIZES || (n > 0 && bytes <= options->sizes[n - 1])) {
+            argp_error(state, "--sizes takes up to %d sizes in ascending order, not '%s'", TTI_BENCH_SIZES, list);
+        }
+        options->sizes[options->size_count++] = bytes;
+    }
+    options->least = options->sizes[0];
+    options->most = options->sizes[options->size_count - 1];
 }
 
 static void judge(struct argp_state *state, const struct tti_bench_options *options)
@@ -171,6 +197,18 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case 'i':
         options->iterations = (int)tti_number_option(state, "-i", argument, 1, 1000000);
+        return 0;
+    case OPTION_SIZES:
+        sizes(state, options, argument);
+        return 0;
+    case OPTION_BUDGET:
+        options->budget_ns = INT64_C(1000000) * tti_number_option(state, "--budget", argument, 1, 60000);
+        return 0;
+    case OPTION_PEER_START:
+        if (strcmp(argument, "spin") != 0 && strcmp(argument, "sleep") != 0) {
+            argp_error(state, "--peer-start takes spin or sleep, not '%s'", argument);
+        }
+        options->peer_sleeps = strcmp(argument, "sleep") == 0;
         return 0;
     case OPTION_ASYNC:
         options->async = true;

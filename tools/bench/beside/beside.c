@@ -13,6 +13,7 @@
 #include "bench/measure/buffers.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/data.h"
+#include "bench/measure/patterns.h"
 #include "bench/measure/samples.h"
 #include "check/operation/calls.h"
 
@@ -187,7 +188,8 @@ static struct tti_bench_peer_call call_of(const struct tti_beside *beside, int64
                                         .redop = reduces ? b->options->op : 0,
                                         .root = b->options->root,
                                         .count = count,
-                                        .in_place = in_place};
+                                        .in_place = in_place,
+                                        .pattern = b->collective->pattern};
 }
 
 bool tti_beside_supports(const struct tti_beside *beside, int64_t count, bool in_place)
@@ -211,7 +213,7 @@ tutti_status tti_beside_call(const struct tti_beside *beside, struct tti_bench_t
                              const tutti_call *call)
 {
     if (beside->is_tutti) {
-        return tti_check_call(beside->view.group, &t->operation, call, NULL);
+        return tti_bench_call(&beside->view, t, call);
     }
     struct tti_bench_peer_call native = call_of(beside, count, in_place);
     native.in = t->operation.input ? t->operation.input->data : NULL;

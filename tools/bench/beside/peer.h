@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define TTI_BENCH_PEER_ABI    1u
+#define TTI_BENCH_PEER_ABI    2u
 #define TTI_BENCH_PEER_SYMBOL "tti_bench_peer"
 
 /* The existing ranks. */
@@ -29,6 +29,16 @@ struct tti_bench_peer_job {
     void *user;
     /* Collective: all[r] becomes rank r's `bytes` bytes, on every rank. 0, or 1 if the job has failed. */
     int (*all_gather)(const struct tti_bench_peer_job *job, const void *mine, void *all, size_t bytes);
+};
+
+#define TTI_BENCH_MESSAGES 64 /* of a window, each way */
+
+/* What one measured call consists of. Partners are the ranks 2k and 2k + 1; a last rank without one does nothing. */
+enum tti_bench_pattern {
+    TTI_BENCH_ONE_CALL,
+    TTI_BENCH_PING_PONG, /* the even rank sends and the odd one sends back: the time is that of the round trip */
+    TTI_BENCH_WINDOW,    /* the partners send TTI_BENCH_MESSAGES equal parts of `in` to each other, all at once */
+    TTI_BENCH_GROUP      /* makes a group of the same ranks, reduces 8 bytes in it, and destroys it */
 };
 
 /* One call. Buffers as Tutti takes them: in place they are equal, or one is the rank's own part of the other. Only the
@@ -42,6 +52,7 @@ struct tti_bench_peer_call {
     void *out;
     int64_t count; /* elements of the tensor, or of one part */
     int in_place;
+    enum tti_bench_pattern pattern;
 };
 
 struct tti_bench_peer {

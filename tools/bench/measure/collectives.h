@@ -3,6 +3,7 @@
 #ifndef TTI_BENCH_MEASURE_COLLECTIVES_H
 #define TTI_BENCH_MEASURE_COLLECTIVES_H
 
+#include "bench/beside/peer.h"
 #include "bench/options.h"
 #include "check/operation/calls.h"
 
@@ -14,7 +15,7 @@ enum {
     TTI_BENCH_WHOLE_OUTPUT = 16, /* the output does                                                  */
     TTI_BENCH_IN_PLACE = 32,     /* has an in-place form beside the other                            */
     TTI_BENCH_ONE_TENSOR = 64,   /* its only tensor is input and output                              */
-    TTI_BENCH_NEIGHBOUR = 128,   /* the output comes from the rank before this one                   */
+    TTI_BENCH_NEIGHBOUR = 128,   /* the output comes from one other rank                             */
     TTI_BENCH_EMPTY = 256        /* has no tensors                                                   */
 };
 
@@ -38,11 +39,14 @@ struct tti_bench_collective {
     enum tti_check_kind call; /* the same */
     unsigned traits;
     enum tti_bench_bus bus;
+    enum tti_bench_pattern pattern;
 };
 
 extern const struct tti_bench_collective tti_bench_collectives[];
 extern const size_t tti_bench_collectives_count;
 
+/* A bit for each collective that `all` stands for: those without a pattern. */
+uint32_t tti_bench_all(void);
 /* Whether the options want it. */
 bool tti_bench_chosen(const struct tti_bench_options *options, const struct tti_bench_collective *collective);
 /* By name, in any case, with or without '_' and '-' (allreduce, all-reduce); NULL if there is none. */

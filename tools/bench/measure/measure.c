@@ -22,6 +22,7 @@
 #include "bench/measure/buffers.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/data.h"
+#include "bench/measure/patterns.h"
 #include "bench/measure/samples.h"
 #include "bench/options.h"
 #include "bench/roofline/roofline.h"
@@ -81,8 +82,9 @@ int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes)
     if (has(b, TTI_BENCH_EMPTY)) {
         return 0;
     }
-    const int64_t count = bytes / ((int64_t)b->item * parts_of(b));
-    return count > 0 ? count : 1;
+    const int64_t unit = b->collective->pattern == TTI_BENCH_WINDOW ? TTI_BENCH_MESSAGES : 1;
+    const int64_t count = bytes / ((int64_t)b->item * parts_of(b) * unit);
+    return (count > 0 ? count : 1) * unit;
 }
 
 /* Where the tensors of one call of the batch lie. In place, the part is the rank's own part of the whole; a peer's
@@ -142,7 +144,7 @@ static int source_of(const struct tti_bench *b, int segment)
     if (has(b, TTI_BENCH_ROOT_INPUT)) {
         return b->options->root;
     }
-    return has(b, TTI_BENCH_NEIGHBOUR) ? (b->rank + b->size - 1) % b->size : segment;
+    return has(b, TTI_BENCH_NEIGHBOUR) ? tti_bench_source(b) : segment;
 }
 
 /* Compares the elements [from, to) of an output, and adds the number of wrong ones. */
@@ -171,7 +173,7 @@ static tutti_status check(const struct row *row, struct side *side, int iteratio
 {
     tutti_status status = TUTTI_OK;
     for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
-        const DLTensor *out = side->tensors[slot].operation.output;
+        const DLTensor *out = tti_bench_source(side->b) < 0 ? NULL : side->tensors[slot].operation.output;
         const size_t total = out ? (size_t)out->shape[0] : 0;
         const bool all = warming_up || total * side->b->item <= CHECK_WHOLE;
         const size_t slice = (size_t)iteration % SLICES;
@@ -204,7 +206,7 @@ static tutti_status call_once(struct row *row, enum tti_bench_form form, struct 
 {
     switch (form) {
     case TTI_BENCH_SYNC:
-        return tti_check_call(row->b->group, &t->operation, call, NULL);
+        return tti_bench_call(row->b, t, call);
     case TTI_BENCH_PEER:
         return tti_beside_call(row->b->beside, t, row->count, row->in_place, call);
     default:
@@ -227,7 +229,7 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
         status = warm(row, form);
     }
     if (status == TUTTI_OK) {
-        status = tti_bench_barrier(b, &start);
+        status = tti_bench_barrier(b, &start, form == TTI_BENCH_PEER && b->options->peer_sleeps);
     }
     for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
         status = call_once(row, form, &side->tensors[slot], call, slot == timed ? &submit_ns : NULL);
@@ -260,6 +262,17 @@ static tutti_status iterate_forms(struct row *row, int iteration, int64_t trial[
     return status;
 }
 
+static int64_t budget_ns(const struct tti_bench *b)
+{
+    return b->options->budget_ns > 0 ? b->options->budget_ns : BUDGET_NS;
+}
+
+/* A warm-up that takes longer makes a row long. */
+static int64_t long_ns(const struct row *row)
+{
+    return row->b->options->budget_ns > 0 ? budget_ns(row->b) * row->form_count / 2 : LONG_NS;
+}
+
 /* After the warm-up: a slow peer gets fewer calls, so that no row takes minutes. */
 static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS], int64_t elapsed_ns, int *wanted)
 {
@@ -271,7 +284,7 @@ static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS]
     const tutti_status status = tti_bench_agree(b, seen, 3, TUTTI_MAX);
     row->peer.batch = seen[0] > SLOW_NS ? 1 : row->own.batch;
     b->beside->slow_barrier = seen[1] > SLOW_NS;
-    if (b->options->iterations == 0 && seen[2] > LONG_NS) {
+    if (b->options->iterations == 0 && seen[2] > long_ns(row)) {
         *wanted = FIRST_LONG;
     }
     return status;
@@ -305,12 +318,17 @@ static tutti_status iterate_all(struct row *row, int *iterations)
     for (int i = -WARM_UP; i < wanted && status == TUTTI_OK;) {
         status = iterate_forms(row, i, trial);
         i += status == TUTTI_OK;
+        if (status == TUTTI_OK && i == 1 - WARM_UP && b->options->budget_ns > 0) {
+            int64_t elapsed_ns = tti_now_ns() - start;
+            status = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
+            i = elapsed_ns > long_ns(row) ? 0 : i; /* one warm-up is enough where caches do not hold the data */
+        }
         if (status == TUTTI_OK && i == 0) {
             status = settle(row, trial, tti_now_ns() - start, &wanted);
         }
         if (status == TUTTI_OK && i == wanted) {
             *iterations = i;
-            status = plan(b, i, tti_now_ns() - start, BUDGET_NS * row->form_count, &wanted);
+            status = plan(b, i, tti_now_ns() - start, budget_ns(b) * row->form_count, &wanted);
         }
     }
     return status;
@@ -414,7 +432,7 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
     struct row row = {.b = b, .in_place = in_place, .count = count, .whole = count * parts_of(b), .own.b = b};
     const int64_t bytes = row.whole * (int64_t)b->item;
     row.barrier_ns = INT64_MAX;
-    row.own.batch = bytes < TTI_BENCH_SMALL ? TTI_BENCH_BATCH : 1;
+    row.own.batch = bytes < TTI_BENCH_SMALL && b->collective->pattern != TTI_BENCH_GROUP ? TTI_BENCH_BATCH : 1;
     row.peer.b = b->beside ? &b->beside->view : b;
     row.peer.batch = 1; /* until it is known how long its calls take */
     if (b->beside) {

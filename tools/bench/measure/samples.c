@@ -16,17 +16,24 @@
 #include "base/clock.h"
 #include "bench/bench.h"
 
+#define AWAKE_NS 20000 /* before the common start */
+
 tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op)
 {
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
     return tutti_all_reduce(b->control, &t, &t, op, TUTTI_CALL(.error = &b->error));
 }
 
-tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start)
+tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps)
 {
     if (b->lead_ns > 0) {
         *start = tti_now_ns() + b->lead_ns;
         const tutti_status status = tti_bench_agree(b, start, 1, TUTTI_MAX);
+        const int64_t until = *start - AWAKE_NS;
+        if (sleeps && status == TUTTI_OK) {
+            const struct timespec moment = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+            clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
+        }
         while (status == TUTTI_OK && tti_now_ns() < *start) {
             if (b->shares_cpu) {
                 sched_yield();

@@ -14,8 +14,9 @@ struct tti_bench_times {
 
 /* Combines int64 numbers of all ranks, in place. On failure b->error has the details, here and below. */
 tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
-/* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. */
-tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start);
+/* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. `sleeps`: the rank
+ * sleeps until shortly before that moment, so that threads of a library get its CPU; else it spins. */
+tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps);
 /* The samples of set number `set`, in nanoseconds. */
 int64_t *tti_bench_samples(const struct tti_bench *b, int set);
 /* Gives each sample the value of the slowest rank. */

@@ -54,7 +54,7 @@ tutti_status tti_compute_calibrate(struct tti_compute *c, struct tti_bench *b, i
     c->summand = 0.25f;
     for (int i = 0; i < TRIALS; i++) {
         int64_t together;
-        const tutti_status status = tti_bench_barrier(b, &together);
+        const tutti_status status = tti_bench_barrier(b, &together, false);
         if (status != TUTTI_OK) {
             return status;
         }

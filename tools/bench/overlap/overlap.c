@@ -50,7 +50,7 @@ static tutti_status iterate(struct tti_overlap *o, enum tti_overlap_form form, i
     const size_t count = (size_t)o->count;
     int64_t start;
     tti_bench_data_fill(b->data, o->all.data, b->rank, b->number, 0, count);
-    tutti_status status = tti_bench_barrier(b, &start);
+    tutti_status status = tti_bench_barrier(b, &start, false);
     if (status == TUTTI_OK) {
         status = tti_overlap_step(o, form);
     }

@@ -295,6 +295,35 @@ void sendrecv(const Session &s, const tti_bench_peer_call &c, size_t part)
     out->waitRecv();
 }
 
+/* A tag for each message: two receives of the same tag could take each other's data. */
+void exchange(const Session &s, const tti_bench_peer_call &c, size_t whole)
+{
+    const int partner = s.mesh->rank ^ 1;
+    const size_t messages = c.pattern == TTI_BENCH_WINDOW ? TTI_BENCH_MESSAGES : 1;
+    if (partner >= s.mesh->size) {
+        return;
+    }
+    auto in = s.mesh->createUnboundBuffer(const_cast<void *>(c.in), whole);
+    auto out = s.mesh->createUnboundBuffer(c.out, whole);
+    const size_t part = whole / messages;
+    const bool answers = c.pattern == TTI_BENCH_PING_PONG && s.mesh->rank % 2 == 1;
+    for (size_t i = 0; i < messages; i++) {
+        out->recv(partner, i, i * part, part);
+    }
+    if (answers) {
+        out->waitRecv();
+    }
+    for (size_t i = 0; i < messages; i++) {
+        in->send(partner, i, i * part, part);
+    }
+    for (size_t i = 0; i < messages; i++) {
+        in->waitSend();
+        if (!answers) {
+            out->waitRecv();
+        }
+    }
+}
+
 void run(const Session &s, const tti_bench_peer_call &c)
 {
     const size_t part = static_cast<size_t>(c.count) * item_of(c.dtype);
@@ -314,7 +343,7 @@ void run(const Session &s, const tti_bench_peer_call &c)
     case TUTTI_OP_ALL_TO_ALL:
         return all_to_all(s, c, whole);
     case TUTTI_OP_SEND:
-        return sendrecv(s, c, part);
+        return c.pattern == TTI_BENCH_ONE_CALL ? sendrecv(s, c, part) : exchange(s, c, part);
     default:
         gloo::BarrierOptions options(s.mesh);
         return gloo::barrier(options);
@@ -341,10 +370,10 @@ int open_peer(const tti_bench_peer_job *job, const char *settings, void **sessio
     return 0;
 }
 
-/* Its reduce_scatter is one of the older algorithm classes, which are made for one buffer. */
+/* Its reduce_scatter is one of the older algorithm classes, which are made for one buffer. It has no sub-groups. */
 int supports(void *session, const tti_bench_peer_call *call)
 {
-    if (call->kind == TUTTI_OP_REDUCE_SCATTER) {
+    if (call->kind == TUTTI_OP_REDUCE_SCATTER || call->pattern == TTI_BENCH_GROUP) {
         return 0;
     }
     if (call->kind == TUTTI_OP_SEND && static_cast<const Session *>(session)->mesh->size == 1) {

@@ -180,6 +180,50 @@ static int is_own_part(const struct session *s, const void *part, const void *wh
     return part && whole && (const char *)part == (const char *)whole + (size_t)s->rank * (size_t)count * (size_t)item;
 }
 
+static int partner_of(const struct session *s)
+{
+    return (s->rank ^ 1) < s->size ? s->rank ^ 1 : MPI_PROC_NULL;
+}
+
+static int ping_pong(const struct session *s, const struct tti_bench_peer_call *c, MPI_Datatype type)
+{
+    const int partner = partner_of(s);
+    const int first = s->rank % 2 == 0;
+    int code = MPI_SUCCESS;
+    for (int step = 0; step < 2 && code == MPI_SUCCESS; step++) {
+        code = (step == 0) == first ? MPI_Send(c->in, (int)c->count, type, partner, 0, s->comm)
+                                    : MPI_Recv(c->out, (int)c->count, type, partner, 0, s->comm, MPI_STATUS_IGNORE);
+    }
+    return code;
+}
+
+static int window(const struct session *s, const struct tti_bench_peer_call *c, MPI_Datatype type)
+{
+    const int count = (int)(c->count / TTI_BENCH_MESSAGES);
+    MPI_Request requests[2 * TTI_BENCH_MESSAGES];
+    int item = 1;
+    int code = MPI_Type_size(type, &item);
+    for (int i = 0; i < 2 * TTI_BENCH_MESSAGES && code == MPI_SUCCESS; i++) {
+        const size_t offset = (size_t)(i % TTI_BENCH_MESSAGES) * (size_t)count * (size_t)item;
+        code = i < TTI_BENCH_MESSAGES
+                   ? MPI_Irecv((char *)c->out + offset, count, type, partner_of(s), 0, s->comm, &requests[i])
+                   : MPI_Isend((const char *)c->in + offset, count, type, partner_of(s), 0, s->comm, &requests[i]);
+    }
+    return code == MPI_SUCCESS ? MPI_Waitall(2 * TTI_BENCH_MESSAGES, requests, MPI_STATUSES_IGNORE) : code;
+}
+
+static int make_group(const struct session *s)
+{
+    MPI_Comm sub = MPI_COMM_NULL;
+    double value = 1;
+    int code = MPI_Comm_split(s->comm, 0, s->rank, &sub);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_SUM, sub);
+        MPI_Comm_free(&sub);
+    }
+    return code;
+}
+
 /* Does little besides the call, since all work here counts in the peer's times. */
 static int run(const struct session *s, const struct tti_bench_peer_call *c)
 {
@@ -188,6 +232,16 @@ static int run(const struct session *s, const struct tti_bench_peer_call *c)
     const MPI_Op op = c->redop ? reduction(c->redop, c->dtype) : MPI_OP_NULL;
     const int is_root = s->rank == c->root;
     const void *same = c->in && c->in == c->out ? MPI_IN_PLACE : c->in;
+    switch (c->pattern) {
+    case TTI_BENCH_PING_PONG:
+        return ping_pong(s, c, type);
+    case TTI_BENCH_WINDOW:
+        return window(s, c, type);
+    case TTI_BENCH_GROUP:
+        return make_group(s);
+    default:
+        break;
+    }
     switch (c->kind) {
     case TUTTI_OP_ALL_REDUCE:
         return MPI_Allreduce(same, c->out, count, type, op, s->comm);

@@ -101,7 +101,7 @@ tutti_status tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *n
         return TUTTI_OK;
     }
     int64_t start;
-    tutti_status status = tti_bench_barrier(b, &start);
+    tutti_status status = tti_bench_barrier(b, &start, false);
     int64_t each = status == TUTTI_OK && b->rank < 2 ? run_trials(b, hop) : 0;
     if (status == TUTTI_OK) {
         status = tti_bench_agree(b, &each, 1, TUTTI_MAX);

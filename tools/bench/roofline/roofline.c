@@ -103,7 +103,7 @@ static tutti_status bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes
     *bytes_per_ns = 0;
     for (int trial = 0; trial < trials; trial++) {
         int64_t start;
-        tutti_status status = tti_bench_barrier(b, &start);
+        tutti_status status = tti_bench_barrier(b, &start, false);
         int64_t took = 0;
         if (status == TUTTI_OK) {
             run_loop(b, loop, bytes, passes);

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tutti's calls: one collective, or a pattern of several operations. */
+#ifndef TTI_BENCH_MEASURE_PATTERNS_H
+#define TTI_BENCH_MEASURE_PATTERNS_H
+
+#include "bench/bench.h"
+#include "bench/measure/collectives.h"
+
+/* The call that is timed, on b->group. */
+tutti_status tti_bench_call(const struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call);
+/* The rank that this rank receives from, in messages; -1 if it has no partner. */
+int tti_bench_source(const struct tti_bench *b);
+
+#endif
