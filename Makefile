@@ -96,7 +96,7 @@ help:
 	@echo "make check-python build the wheel of python/, install it elsewhere, run its tests (needs PyPI)"
 	@echo "make check-torch test the backend of PyTorch with a torch installed below build/ (scripts/check_torch --all: hours)"
 	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
-	@echo "make bench       compare with other libraries, into bench/results/ (most of an hour; BENCH_QUICK=1: minutes)"
+	@echo "make bench       compare with other libraries, into bench/results/ (25 minutes; BENCH_QUICK=1: some)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
 	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"

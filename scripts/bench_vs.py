@@ -143,7 +143,6 @@ def read_options():
         parser.error(f"argument --sizes: {error}")
     while not options.sizes and options.all_sizes[-1] * options.factor <= options.most:
         options.all_sizes.append(options.all_sizes[-1] * options.factor)
-    options.limit = options.limit or 60 + 80 * len(options.all_sizes) * len(options.names)
     options.contenders = {}
     for word in options.vs.split(","):
         library, _, settings = word.partition("/")
@@ -293,6 +292,7 @@ def key_of(contender, repetition):
 def run_job(contender, folder, progress):
     """The document that the job writes. A job with wrong results ends with 1, and has written them nevertheless."""
     options = contender.options
+    limit = options.limit or 60 + 6 * contender.seconds()
     path, job = folder / "rows.json", f"bench-{os.getpid()}-{os.urandom(8).hex()}"
     path.write_text("")
     command = [*contender.command(str((options.build / "tutti").resolve())), "-J", str(path)]
@@ -300,10 +300,10 @@ def run_job(contender, folder, progress):
         process = subprocess.Popen(command, env=os.environ | contender.setup.environment | {"TUTTI_JOB": job},
                                    stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
         try:
-            status = wait_for(process, options.limit, lambda: progress(rows_of(folder / "table")))
+            status = wait_for(process, limit, lambda: progress(rows_of(folder / "table")))
             why = {0: None}.get(status, f"it ended with exit code {status}")
         except subprocess.TimeoutExpired:
-            why = f"it took longer than {options.limit} s"
+            why = f"it took longer than {limit:.0f} s"
         finally:
             end_job(process, job)
         try:
@@ -508,10 +508,11 @@ def settings_of(c, old):
     new |= {"ranks": c.options.ranks, "repetitions": c.options.repeat,
             "seconds": f"{c.seconds + float(old.get('seconds', 0)):.0f}"}
     for name, contender in c.options.contenders.items():
-        old = {key: value for key, value in old.items() if key.partition(" ")[2] != name}
         if contender.missing:
-            new[f"missing {name}"] = contender.missing
+            if f"command {name}" not in old:
+                new[f"missing {name}"] = contender.missing
             continue
+        old = {key: value for key, value in old.items() if key.partition(" ")[2] != name}
         new[f"version {name}"], new[f"command {name}"] = contender.version, contender.command_line()
         if contender.failed:
             new[f"failed {name}"] = f"{contender.failed} of {contender.jobs} jobs: {contender.failure}"

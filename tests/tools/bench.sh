@@ -114,7 +114,7 @@ run_tutti run -n 2 --no-prefix "$tutti" bench broadcast --root 2
 check_status 2 "a root outside the job"
 check_line err '^tutti bench: --root 2: there are only ranks 0 to 1$' "a root outside the job"
 
-check_bench_refuses "^tutti bench: there is no collective 'all_redce'; there are all_reduce, .* barrier, and all\$" all_redce
+check_bench_refuses "^tutti bench: there is no collective 'all_redce'; there are all_reduce, .* barrier, .*group, and all\$" all_redce
 check_bench_refuses "^tutti bench: one collective, a list with commas, or none for all; 'reduce' is one too many" all_reduce reduce
 for bad in 0 -1 2x '' 1025; do
     check_bench_refuses "^tutti bench: -n takes a number from 1 to 1024, not '$bad'\$" -n "$bad"

@@ -168,6 +168,7 @@ bool tti_beside_prepare(struct tti_bench *b)
     const tutti_reduce_op op = b->collective->traits & TTI_BENCH_REDUCES ? b->options->op : 0;
     const uint32_t promises = b->beside->is_tutti ? tutti_group_capabilities(view->group) : 0;
     view->collective = b->collective;
+    b->beside->too_slow = false;
     view->lead_ns = b->lead_ns;
     view->data = tti_bench_data_create(b->size, b->options->dtype, op, promises);
     return view->data != NULL;

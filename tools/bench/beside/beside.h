@@ -24,6 +24,7 @@ struct tti_beside {
     const struct tti_bench_peer *peer; /* of the plug-in file */
     struct tti_bench_peer_job job;     /* what the plug-in sees */
     void *session;
+    bool too_slow;     /* its call of this collective took so long that larger ones are left out */
     bool slow_barrier; /* it takes too long to be run before each call */
 };
 

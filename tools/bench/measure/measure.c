@@ -35,7 +35,8 @@
 #define LONG_NS     INT64_C(2000000000)
 #define BUDGET_NS   INT64_C(200000000) /* for a row and each kind of iteration, everything included */
 #define SLOW_NS     INT64_C(2000000)   /* a peer's call that takes so long is timed alone; such a barrier is left out */
-#define CHECK_WHOLE ((size_t)1 << 20)  /* larger results are checked by the slice */
+#define TOO_SLOW_NS INT64_C(1000000000) /* with a budget: then a row has one iteration, and larger ones lack the peer */
+#define CHECK_WHOLE ((size_t)1 << 20)   /* larger results are checked by the slice */
 #define SLICES      16
 
 /* One of the alternating measurements. */
@@ -287,6 +288,10 @@ static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS]
     if (b->options->iterations == 0 && seen[2] > long_ns(row)) {
         *wanted = FIRST_LONG;
     }
+    if (b->options->iterations == 0 && b->options->budget_ns > 0 && seen[0] > TOO_SLOW_NS) {
+        b->beside->too_slow = true;
+        *wanted = 1;
+    }
     return status;
 }
 
@@ -401,7 +406,7 @@ static void choose_forms(struct row *row)
     if (b->options->async) {
         row->forms[row->form_count++] = TTI_BENCH_ASYNC;
         row->forms[row->form_count++] = TTI_BENCH_SUBMIT;
-    } else if (b->beside && tti_beside_supports(b->beside, row->count, row->in_place)) {
+    } else if (b->beside && !b->beside->too_slow && tti_beside_supports(b->beside, row->count, row->in_place)) {
         row->forms[row->form_count++] = TTI_BENCH_PEER;
     }
 }

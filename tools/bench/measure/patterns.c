@@ -17,7 +17,8 @@ int tti_bench_source(const struct tti_bench *b)
     }
 }
 
-static tutti_status ping_pong(const struct tti_bench *b, struct tti_bench_tensors *t, int partner, const tutti_call *call)
+static tutti_status ping_pong(const struct tti_bench *b, struct tti_bench_tensors *t, int partner,
+                              const tutti_call *call)
 {
     const bool first = b->rank % 2 == 0;
     tutti_status status = TUTTI_OK;
