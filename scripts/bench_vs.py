@@ -71,8 +71,8 @@ SETUPS = {
     "mpich5/tm": Setup(MPICH5, {"MPIR_CVAR_POLLS_BEFORE_YIELD": "16"} | UCX | KEEP, "mpich5", WHEEL, bind=BIND),
     "impi": Setup(IMPI, SHM, "impi", WHEEL),
     "impi/tm": Setup(IMPI, SHM | {"I_MPI_THREAD_YIELD": "2", "I_MPI_THREAD_SPIN_COUNT": "16"} | KEEP, "impi", WHEEL),
-    "gloo/ring": Setup([], {}, "gloo:ring", GLOO, sleeps=True, most=1 << 24),
-    "gloo/bcube": Setup([], {}, "gloo:bcube", GLOO, "all_reduce", True, most=1 << 24),  # makes no difference in others
+    "gloo/ring": Setup([], {}, "gloo:ring", GLOO, sleeps=True, most=1 << 22),
+    "gloo/bcube": Setup([], {}, "gloo:bcube", GLOO, "all_reduce", True, most=1 << 22),  # makes no difference in others
     "gloo/spin": Setup([], {}, "gloo:ring", GLOO, "all_reduce", most=1 << 16),  # how an event thread suffers
     HEAP: Setup([], {}, "tutti:placement=heap", WHEEL, least=1 << 16),
 }

@@ -103,6 +103,15 @@ check_line out '^# Out of bounds values : 24576 FAILED$' "wrong results"
 check_line null.json '"wrong": 12288' "wrong results are in the JSON"
 
 # Inside a job.
+# Messages in patterns and group making, also of a rank without a partner; sizes from a list.
+run_tutti bench ping_pong,window,group -n 3 --sizes 8,64K --budget 5
+check_status 0 "patterns"
+check_count out '^# Out of bounds values : 0 OK$' 3 "patterns"
+check_count out '^ +[0-9]+ +[0-9]+ .* 0 ' 5 "patterns"
+run_tutti bench all_reduce -n 2 --sizes 64,8
+check_status 2 "sizes out of order"
+check_line err '^tutti bench: --sizes takes up to 64 sizes in ascending order, not '"'64,8'" "sizes out of order"
+
 run_tutti run -n 2 --no-prefix "$tutti" bench barrier -i 5
 check_status 0 "inside tutti run"
 check_count out '^# barrier$' 1 "only rank 0 prints"
