@@ -3,12 +3,15 @@
  * A GPT whose layers are split over ranks:
  *
  *     tutti run -n 2 -- gpt train
- *     tutti run -n 4 -- gpt train --tensor 2 --sequence-parallel
+ *     tutti run -n 4 -- gpt train --tensor 2 --sequence-parallel --checkpoint model
+ *     tutti run -n 2 -- gpt generate --checkpoint model
  *
  * Each file has one idea: parallel.h the tensor-parallel region, linear.h the layers that begin and end it, embedding.h and
  * loss.h the split vocabulary, gradients.h the replicas, block.h and model.h what they make together.
  */
 #include "common/common.h"
+#include "decode.h"
+#include "generate.h"
 #include "options.h"
 #include "parallel.h"
 #include "train.h"
@@ -24,6 +27,8 @@ struct command {
 
 static const struct command commands[] = {
     {"train", train_command},
+    {"generate", generate_command},
+    {"decode", decode_command},
     {"verify", verify_command},
 };
 

@@ -38,6 +38,12 @@ void parallel_close(struct parallel *p)
     tutti_group_destroy(p->data, NULL);
 }
 
+void parallel_revoke(struct parallel *p)
+{
+    tutti_group_revoke(p->tensor, NULL);
+    tutti_group_revoke(p->data, NULL);
+}
+
 void parallel_must(const struct parallel *p)
 {
     must(p->status, &p->error);
@@ -104,6 +110,37 @@ void tensor_all_reduce(struct parallel *p, float *x, int64_t count, tutti_reduce
 void data_all_reduce(struct parallel *p, float *x, int64_t count, tutti_reduce_op op)
 {
     all_reduce(p, p->data, x, count, op);
+}
+
+void data_broadcast(struct parallel *p, float *x, int64_t count)
+{
+    if (p->status == TUTTI_OK) {
+        DLTensor tensor = tutti_tensor_1d(x, &count, TUTTI_F32);
+        p->status = tutti_broadcast(p->data, &tensor, 0, TUTTI_CALL(.error = &p->error));
+    }
+}
+
+int32_t tensor_best(struct parallel *p, double score, int32_t which)
+{
+    if (p->status != TUTTI_OK) {
+        return which;
+    }
+    const double begin = seconds_now();
+    double own[2] = {score, which};
+    double *all = allocate(2 * (size_t)p->tensor_ranks, sizeof(double));
+    const int64_t two = 2;
+    const int64_t numbers = 2 * (int64_t)p->tensor_ranks;
+    DLTensor input = tutti_tensor_1d(own, &two, TUTTI_F64);
+    DLTensor output = tutti_tensor_1d(all, &numbers, TUTTI_F64);
+    p->status = tutti_all_gather(p->tensor, &input, &output, 0, TUTTI_CALL(.error = &p->error));
+    p->seconds += seconds_now() - begin;
+    const double *best = all;
+    for (int32_t rank = 1; rank < p->tensor_ranks; rank++) {
+        best = all[2 * rank] > best[0] ? all + 2 * (size_t)rank : best;
+    }
+    which = (int32_t)best[1];
+    free(all);
+    return which;
 }
 
 void tensor_gather(struct parallel *p, float *part, float *whole, int64_t rows, int64_t columns, int split)

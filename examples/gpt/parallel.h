@@ -42,6 +42,9 @@ struct parallel {
 void parallel_open(struct parallel *p, tutti_group *world, int32_t tensor_ranks, bool sequence);
 void parallel_close(struct parallel *p);
 
+/* Ends all communication of the other ranks in these groups, too, so that no rank waits for this one. */
+void parallel_revoke(struct parallel *p);
+
 /* Ends the program with the kept error's sentence, if there is one. */
 void parallel_must(const struct parallel *p);
 
@@ -58,6 +61,12 @@ void tensor_leave(struct parallel *p, float *x, int64_t rows, int64_t width);
 /* All-reduces `count` numbers in place over the tensor-parallel ranks, or over the replicas. */
 void tensor_all_reduce(struct parallel *p, float *x, int64_t count, tutti_reduce_op op);
 void data_all_reduce(struct parallel *p, float *x, int64_t count, tutti_reduce_op op);
+
+/* Copies the first replica's numbers to the others. */
+void data_broadcast(struct parallel *p, float *x, int64_t count);
+
+/* `which` of the tensor-parallel rank with the highest score; of equal ones the lowest rank's. */
+int32_t tensor_best(struct parallel *p, double score, int32_t which);
 
 /* A matrix that is split along dimension `split` (0: rows, 1: columns, -1: not split) over the tensor-parallel ranks, and
  * the whole one, rows x columns, on tensor rank 0 (elsewhere NULL). */

@@ -75,19 +75,21 @@ static bool append_file(struct text *text, size_t *room, const char *path, bool 
         got = good ? gzread(file, text->bytes + text->count, READ_AT_ONCE) : 0;
         text->count += got > 0 ? (size_t)got : 0;
     } while (got > 0);
-    if (good && (got < 0 || gzclose_r(file) != Z_OK)) {
-        snprintf(why, capacity, "cannot read the text %s to its end: it is cut short or damaged", path);
+    const bool whole = gzclose_r(file) == Z_OK && got == 0;
+    if (!good) {
         return false;
     }
-    if (!good) {
-        gzclose_r(file);
+    if (!whole) {
+        snprintf(why, capacity, "cannot read the text %s to its end: it is cut short or damaged", path);
         return false;
     }
     const uint8_t *begin = text->bytes + before;
     const size_t count = text->count - before;
     if (memchr(begin, 0, count) || !text_is_utf8(begin, count)) {
         text->count = before;
-        snprintf(why, capacity, "%s is not UTF-8 text: convert it with iconv, or name another file", path);
+        if (required) {
+            snprintf(why, capacity, "%s is not UTF-8 text: convert it with iconv, or name another file", path);
+        }
         return !required;
     }
     return true;

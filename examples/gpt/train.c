@@ -6,16 +6,20 @@
  */
 #include "train.h"
 
+#include "checkpoint.h"
 #include "common/common.h"
 #include "model/product.h"
+#include "survive.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WARM_UP   0.05 /* of the steps, in which the rate rises  */
-#define LAST_RATE 0.1  /* of the highest rate, at the last step */
+#define STEPS     1000
+#define LAST_RATE 0.1 /* of the highest rate, at the last step */
 
 bool train_check(const struct options *o, int32_t ranks, int32_t tensor, const struct text *text, char *why,
                  size_t capacity)
@@ -48,12 +52,13 @@ void trainer_open(struct trainer *t, struct parallel *p, const struct options *o
     memset(t, 0, sizeof(*t));
     t->parallel = p;
     t->text = text;
+    t->options = o;
     t->steps = o->steps;
     t->batch = o->batch;
     t->rate = o->rate;
-    t->seed = o->seed;
+    t->seed = (uint64_t)o->seed;
     model_create(&t->model, &o->shape, p, o->batch / p->data_ranks);
-    parameters_randomize(&t->model.parameters, o->seed);
+    parameters_randomize(&t->model.parameters, (uint64_t)o->seed);
     adam_create(&t->adam, &t->model.parameters);
     gradients_open(&t->gradients, &t->model);
     t->tokens = allocate((size_t)t->model.rows, sizeof(*t->tokens));
@@ -109,8 +114,47 @@ double trainer_gradients(struct trainer *t)
 double trainer_step(struct trainer *t)
 {
     const double loss = trainer_gradients(t);
-    adam_update(&t->adam, &t->model.parameters, t->parallel, rate_now(t));
+    if (t->parallel->status == TUTTI_OK) {
+        adam_update(&t->adam, &t->model.parameters, t->parallel, rate_now(t));
+    }
     return loss;
+}
+
+static struct checkpoint checkpoint_of(struct trainer *t)
+{
+    float *moments = t->adam.moments;
+    return (struct checkpoint){.parameters = &t->model.parameters,
+                               .state = {moments, moments + t->model.parameters.floats},
+                               .step = t->adam.step};
+}
+
+void trainer_load(struct trainer *t)
+{
+    struct checkpoint c = checkpoint_of(t);
+    checkpoint_load(t->parallel, t->options->checkpoint, &t->model.shape, &c);
+    t->adam.step = c.step;
+}
+
+static void save(struct trainer *t)
+{
+    const struct checkpoint c = checkpoint_of(t);
+    checkpoint_save(t->parallel, t->options->checkpoint, &t->model.shape, &c);
+}
+
+static bool is_time_to_save(const struct trainer *t)
+{
+    const int64_t step = t->adam.step;
+    return t->options->checkpoint && (step % t->options->save_every == 0 || step == t->steps);
+}
+
+/* With --kill: the rank ends in the step, and the others wait for its part of a sum. */
+static void maybe_die(const struct trainer *t)
+{
+    const struct options *o = t->options;
+    tutti_group *world = t->parallel->world;
+    if (t->adam.step + 1 == o->at && tutti_group_global_rank(world, t->parallel->rank) == o->kill) {
+        raise(SIGKILL);
+    }
 }
 
 void train(struct trainer *t, progress *bar, double *losses)
@@ -122,8 +166,15 @@ void train(struct trainer *t, progress *bar, double *losses)
     const int64_t lines = t->steps / 10 > 0 ? t->steps / 10 : 1;
     double mean = 0;
     p->seconds = 0;
+    if (t->options->survive && first == 0) {
+        save(t); /* so that there is one from the first step on */
+    }
     while (t->adam.step < t->steps && p->status == TUTTI_OK) {
+        maybe_die(t);
         const double loss = trainer_step(t);
+        if (p->status != TUTTI_OK) {
+            return;
+        }
         const int64_t step = t->adam.step;
         if (losses) {
             losses[step - 1] = loss;
@@ -135,39 +186,65 @@ void train(struct trainer *t, progress *bar, double *losses)
                       (long long)step, t->steps, mean,
                       (double)((step - first) * t->batch * t->model.shape.context) / seconds,
                       100 * p->seconds / seconds, 100 * (product_seconds() - products) / seconds);
+        if (is_time_to_save(t)) {
+            save(t);
+        }
     }
 }
 
-int train_command(tutti_group *world, const struct options *o)
+/* The options of a training that goes on are those of its checkpoint where none are given. */
+static void check_options(tutti_group *world, struct options *o)
 {
-    struct options own = *o;
+    int64_t step = 0;
+    if (!o->checkpoint && (o->resume || o->survive)) {
+        input_check(world, "--resume and --survive need --checkpoint FILE");
+    }
+    if (o->resume && !o->shape_given) {
+        checkpoint_shape(world, o->checkpoint, &o->shape, &step);
+    }
+    o->tensor = o->tensor > 0 ? o->tensor : tutti_group_size(world);
+    o->steps = o->steps > 0 ? o->steps : STEPS;
+}
+
+int train_command(tutti_group *world, const struct options *options)
+{
+    struct options o = *options;
     struct text text = {0};
     char why[512] = "";
-    const int32_t ranks = tutti_group_size(world);
-    const int32_t tensor = o->tensor > 0 ? o->tensor : ranks;
-    own.steps = o->steps > 0 ? o->steps : 1000;
-    if (text_read(&text, o->text ? o->text : TRAIN_TEXT, why, sizeof(why))) {
-        why[0] = '\0'; /* a file of the folder may be no text */
-        train_check(&own, ranks, tensor, &text, why, sizeof(why));
+    check_options(world, &o);
+    if (text_read(&text, o.text ? o.text : TRAIN_TEXT, why, sizeof(why))) {
+        train_check(&o, tutti_group_size(world), o.tensor, &text, why, sizeof(why));
     }
     input_check(world, why);
 
     struct parallel p;
     struct trainer t;
     progress bar;
-    parallel_open(&p, world, tensor, o->sequence);
-    trainer_open(&t, &p, &own, &text);
-    if (p.rank == 0) {
-        printf("%lld parameters, %zu bytes of text, %d x %d ranks (tensor x data%s, backend %s)\n",
-               (long long)shape_parameters(&own.shape), text.count, p.tensor_ranks, p.data_ranks,
-               o->sequence ? ", sequence-parallel" : "", tutti_group_backend(world));
+    parallel_open(&p, world, o.tensor, o.sequence);
+    parallel_must(&p);
+    trainer_open(&t, &p, &o, &text);
+    if (o.resume) {
+        trainer_load(&t);
+        parallel_must(&p);
     }
-    progress_begin(&bar, o->terminal, p.rank != 0, "");
+    if (p.rank == 0) {
+        printf("%lld parameters, %zu bytes of text, %d x %d ranks (tensor x data%s, backend %s), from step %lld\n",
+               (long long)shape_parameters(&o.shape), text.count, p.tensor_ranks, p.data_ranks,
+               o.sequence ? ", sequence-parallel" : "", tutti_group_backend(world), (long long)t.adam.step);
+    }
+    progress_begin(&bar, o.terminal, p.rank != 0, "");
     train(&t, &bar, NULL);
+    while (p.status != TUTTI_OK && o.survive) {
+        survive(&t, &o, world);
+        train(&t, &bar, NULL);
+    }
     progress_end(&bar);
     parallel_must(&p);
     trainer_close(&t);
     parallel_close(&p);
+    if (p.world != world) {
+        tutti_group_destroy(p.world, NULL);
+    }
     text_free(&text);
     return 0;
 }

@@ -23,13 +23,14 @@ struct trainer {
     double rate;
     uint64_t seed;
     int32_t *tokens, *targets; /* of this replica's share of the batch */
+    const struct options *options;
 };
 
 /* Whether a batch can be shared by these ranks, and the text is long enough. If not, `why` holds one sentence. */
 bool train_check(const struct options *o, int32_t ranks, int32_t tensor, const struct text *text, char *why,
                  size_t capacity);
 
-/* Parameters from the seed, no step done. The text is borrowed until trainer_close. */
+/* Parameters from the seed, no step done. Options and text are borrowed until trainer_close. */
 void trainer_open(struct trainer *t, struct parallel *p, const struct options *o, const struct text *text);
 void trainer_close(struct trainer *t);
 
@@ -39,7 +40,11 @@ double trainer_gradients(struct trainer *t);
 /* One step: gradients and update. Returns the mean loss of the batch, which is undefined after an error in t->parallel. */
 double trainer_step(struct trainer *t);
 
-/* Trains until t->steps are done. `losses`, if not NULL, gets the loss of each step. */
+/* The model, the optimiser and the step of the checkpoint replace those of `t`. */
+void trainer_load(struct trainer *t);
+
+/* Trains until t->steps are done, or an error is in t->parallel. Writes checkpoints, if the options name a file. `losses`,
+ * if not NULL, gets the loss of each step. */
 void train(struct trainer *t, progress *bar, double *losses);
 
 /* The command `gpt train`. Returns the exit status. */

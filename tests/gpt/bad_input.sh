@@ -10,17 +10,6 @@ trap 'rm -rf "$scratch"' EXIT
 printf 'short' >"$scratch/short.txt"
 printf '\377\376' >"$scratch/binary.txt"
 
-# refused RANKS PATTERN ARGUMENTS...
-refused() {
-    local ranks=$1 pattern=$2 text
-    shift 2
-    # shellcheck disable=SC2016
-    text=$(./tutti run -n "$ranks" -- sh -c '"$@"; echo "status $?"' rank "$gpt" "$@" 2>&1)
-    [ "$(grep -c "gpt: " <<<"$text")" = 1 ] || fail "gpt $*: not one sentence: $text"
-    grep -q "gpt: .*$pattern" <<<"$text" || fail "gpt $*: not \"$pattern\": $text"
-    [ "$(grep -c "status 2$" <<<"$text")" = "$ranks" ] || fail "gpt $*: not status 2 on $ranks ranks: $text"
-}
-
 for command in verify train; do
     refused 2 '2 tensor-parallel ranks do not divide 3 heads' $command --heads 3
     refused 3 '3 tensor-parallel ranks do not divide 256 entries of the vocabulary' $command --vocabulary 256
@@ -36,7 +25,7 @@ for command in verify train; do
     refused 1 '5 heads of keys do not divide 12 heads' $command --heads 12 --kv-heads 5
     refused 2 'steps takes a number from 1 to [0-9]*, not "0"' $command --steps 0
     refused 2 'batch takes a number .*, not "2x"' $command --batch 2x
-    refused 2 'lr takes a number above 0 .*, not "nan"' $command --lr nan
+    refused 2 'lr takes a number from .*, not "nan"' $command --lr nan
     refused 2 'vocabulary takes a number from 256 ' $command --vocabulary 100
     refused 2 'there is no shape "huge"' $command --shape huge
     refused 2 'unknown option "--nonsense"' $command --nonsense

@@ -83,8 +83,7 @@ int64_t model_part(const struct model *m, int32_t index, float **gradients)
     return part_begin(m, index + 1) - part_begin(m, index);
 }
 
-/* Leaves the logits of all rows in m->logits. */
-static void forward(struct model *m, const int32_t *tokens)
+void model_forward(struct model *m, const int32_t *tokens)
 {
     struct parallel *p = m->parallel;
     const struct block_common *c = &m->common;
@@ -128,7 +127,7 @@ void model_gradients(struct model *m, const int32_t *tokens, const int32_t *targ
                      void *user)
 {
     struct parameters *all = &m->parameters;
-    forward(m, tokens);
+    model_forward(m, tokens);
     const double loss = loss_forward_backward(m->parallel, m->logits, targets, m->rows, all->rank * all->head->local[0],
                                               all->head->local[0], factor, m->scratch);
     all->gradients[all->floats] = (float)(loss * factor);

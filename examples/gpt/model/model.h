@@ -26,6 +26,9 @@ struct model {
 void model_create(struct model *m, const struct shape *s, struct parallel *p, int64_t sequences);
 void model_free(struct model *m);
 
+/* Leaves this rank's logits of all rows in m->logits. */
+void model_forward(struct model *m, const int32_t *tokens);
+
 /* The gradients of part `index` are complete on this rank; those of the parts before it are still to come. */
 typedef void (*part_done)(int32_t index, void *user);
 
