@@ -30,7 +30,7 @@ foreach(folder IN LISTS example_folders)
     target_include_directories(example_${name} PRIVATE ${PROJECT_SOURCE_DIR}/examples ${folder})
     target_link_libraries(example_${name} PRIVATE tutti_options tutti_shared examples_common ZLIB::ZLIB m)
     if(name STREQUAL "gpt")
-        target_include_directories(example_gpt PRIVATE ${folder}/model)
+        target_include_directories(example_gpt PRIVATE ${folder}/model ${folder}/inference)
         target_include_directories(example_gpt SYSTEM PRIVATE ${OPENBLAS_INCLUDE_DIR})
         if(NOT TUTTI_SANITIZE) # its loops are worth vectorising
             target_compile_options(example_gpt PRIVATE $<$<CONFIG:Release>:-O3> -fno-math-errno)

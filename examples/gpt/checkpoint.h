@@ -15,9 +15,9 @@
 #ifndef GPT_CHECKPOINT_H
 #define GPT_CHECKPOINT_H
 
+#include "model/parameters.h"
+#include "model/shape.h"
 #include "parallel.h"
-#include "parameters.h"
-#include "shape.h"
 
 #define CHECKPOINT_STATES 2 /* AdamW's two moments */
 

@@ -10,8 +10,8 @@
  * loss.h the split vocabulary, gradients.h the replicas, block.h and model.h what they make together.
  */
 #include "common/common.h"
-#include "decode.h"
-#include "generate.h"
+#include "inference/decode.h"
+#include "inference/generate.h"
 #include "options.h"
 #include "parallel.h"
 #include "train.h"

@@ -7,9 +7,9 @@
 #ifndef GPT_DECODER_H
 #define GPT_DECODER_H
 
+#include "model/parameters.h"
+#include "model/shape.h"
 #include "parallel.h"
-#include "parameters.h"
-#include "shape.h"
 #include "weights.h"
 
 /* This rank's part of a layer. */

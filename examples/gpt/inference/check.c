@@ -7,7 +7,7 @@
 #include "check.h"
 
 #include "common/common.h"
-#include "model.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdio.h>
