@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples bench
 
-.PHONY: all demo check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-hosts bench-torch fuzz format lint install uninstall clean help
+.PHONY: all demo demo-gpt check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-decode bench-hosts bench-torch fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -16,6 +16,11 @@ demo:
 	@scripts/setup demo
 	@scripts/build release
 	@scripts/demo build
+
+demo-gpt:
+	@scripts/setup demo-gpt
+	@scripts/build release
+	@scripts/demo_gpt build
 
 check:
 	@scripts/setup check
@@ -52,6 +57,11 @@ bench:
 bench-checks:
 	@scripts/setup bench
 	@scripts/bench_checks
+
+bench-decode:
+	@scripts/setup bench
+	@scripts/build release
+	@scripts/bench_decode build
 
 bench-async: all
 	@scripts/bench_async.py build
@@ -90,6 +100,7 @@ clean:
 help:
 	@echo "make             build the library, the program \`tutti\` and the examples in build/"
 	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
+	@echo "make demo-gpt    train a small GPT whose layers two ranks share, and let it write a paragraph (three minutes)"
 	@echo "make check       run every test, also under sanitizers, and every lint (about 13 minutes on two CPUs)"
 	@echo "make check-all   the same with all combinations of backends, ranks and settings: for every night"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
@@ -98,6 +109,7 @@ help:
 	@echo "make chaos N=500 end ranks at random in that many rounds, and see what the others make of it"
 	@echo "make bench       compare with other libraries, into bench/results/ (25 minutes; BENCH_QUICK=1: some)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
+	@echo "make bench-decode measure a token of a model whose layers two ranks share, into bench/results/ (six minutes)"
 	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
 	@echo "make bench-hosts measure all_reduce between two hosts with a slow link, as root, into bench/results/"
