@@ -102,7 +102,7 @@ bool check_text(struct decoder *d, const struct options *o, const struct sequenc
     float *logits = p->rank == 0 ? allocate((size_t)(vocabulary * o->tokens), sizeof(float)) : NULL;
     tensor_gather(p, history, logits, vocabulary, o->tokens, 0);
     parallel_must(p);
-    float failed = p->rank == 0 && !compare(p, o, &d->shape, s, logits) ? 1 : 0;
+    float failed = logits && !compare(p, o, &d->shape, s, logits) ? 1 : 0;
     free(logits);
     tensor_all_reduce(p, &failed, 1, TUTTI_MAX);
     parallel_must(p);

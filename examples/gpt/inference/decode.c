@@ -121,10 +121,10 @@ static void print_row(const struct engine *e, const struct settings *s, const st
 static void print_line(const struct engine *e, const struct times *t, double read_us, double alone_us)
 {
     printf("%-8s %-6s %2d ranks: %8.3f ms a token (%.3f to %.3f), %6.1f tokens/s, communication %5.1f us = %4.1f %%, "
-           "waiting for the slower rank %4.1f %%, the weights alone %.3f ms",
+           "waiting for the slower rank %4.1f %%, reading %.0f MB of weights alone %.3f ms",
            e->name, tutti_group_backend(e->group), e->parallel.ranks, t->token / 1e3, t->low / 1e3, t->high / 1e3,
            1e6 / t->token, t->communication, 100 * t->communication / t->token, 100 * t->waiting / t->token,
-           read_us / 1e3);
+           (double)decoder_bytes(e->decoder) / 1e6, read_us / 1e3);
     printf(alone_us > 0 ? "; %.2f times as fast as one\n" : "\n", alone_us / t->token);
 }
 
@@ -153,9 +153,8 @@ static void measure(tutti_group *world, const struct settings *s, struct engine 
         puts("shape,layers,hidden,weights,ranks,engine,backend,token_us,low_us,high_us,communication_us,waiting_us,"
              "all_reduces,all_reduce_bytes,weight_bytes,read_us");
     } else if (rank == 0) {
-        printf("%s: %d layers, hidden %d, %s, %.1f MB of weights on each of %d ranks\n", s->shape_name, s->shape.layers,
-               s->shape.hidden, s->bf16 ? "bf16" : "f32",
-               (double)decoder_bytes(engines[s->engine_count - 1].decoder) / 1e6, tutti_group_size(world));
+        printf("%s: %d layers, hidden %d, %s\n", s->shape_name, s->shape.layers, s->shape.hidden,
+               s->bf16 ? "bf16" : "f32");
     }
     double alone_us = 0;
     for (int32_t i = 0; i < s->engine_count; i++) {
@@ -185,7 +184,7 @@ int decode_command(tutti_group *world, const struct options *o)
                          .bf16 = strcmp(o->weights, "bf16") == 0,
                          .csv = o->csv};
     char *list = strdup(o->engines ? o->engines : "one,auto");
-    struct engine engines[ENGINES_MOST];
+    struct engine engines[ENGINES_MOST] = {0};
     struct part split;
     struct part whole;
     const int32_t rank = tutti_group_rank(world);
