@@ -162,7 +162,7 @@ static void add_mask_of(pid_t process, cpu_set_t *all)
  * of them. If the thread has bound itself, the first thread of the process counts. The thresholds depend little on the
  * result.
  */
-static int cpus_of_group(const tutti_open_info *info, bool threads)
+static struct tti_cpu_counts count_cpus(bool threads)
 {
     cpu_set_t own;
     CPU_ZERO(&own);
@@ -172,23 +172,42 @@ static int cpus_of_group(const tutti_open_info *info, bool threads)
     if (!threads) {
         add_mask_of(getppid(), &all);
     }
-    int count = CPU_COUNT(&all);
-    const int own_count = CPU_COUNT(&own) > 0 ? CPU_COUNT(&own) : 1;
-    if (!threads && count / info->world_size > own_count) { /* the parent has more CPUs than its ranks */
-        count = own_count * info->world_size;
+    return (struct tti_cpu_counts){.job = CPU_COUNT(&all),
+                                   .rank = CPU_COUNT(&own) > 0 ? CPU_COUNT(&own) : 1,
+                                   .quota = (int32_t)tti_cpu_quota_whole(),
+                                   .threads = threads};
+}
+
+static int cpus_for(const struct tti_cpu_counts *counts, int size)
+{
+    int count = counts->job;
+    if (!counts->threads && count / size > counts->rank) { /* the parent has more CPUs than its ranks */
+        count = counts->rank * size;
     }
-    const int quota = (int)tti_cpu_quota_whole();
-    count = quota > 0 && quota < count ? quota : count;
+    count = counts->quota > 0 && counts->quota < count ? counts->quota : count;
     return count > 0 ? count : 1;
+}
+
+void tti_ops_tuning_basis(const tutti_open_info *info, bool threads, struct tti_tuning_basis *basis)
+{
+    struct tti_calibration calibration;
+    memset(basis, 0, sizeof(*basis)); /* with its padding: it travels between processes */
+    tti_ops_tuning_overrides(info->setting, info->settings, &basis->overrides);
+    tti_calibrate(tti_calibrate_mode(info->setting(info->settings, "engine.calibrate")), &calibration);
+    basis->profile = calibration.profile;
+    basis->cpus = count_cpus(threads);
+}
+
+void tti_ops_tuning_of(const struct tti_tuning_basis *basis, int size, struct tti_tuning *tuning)
+{
+    tti_tuning_fit(size, cpus_for(&basis->cpus, size), &basis->profile, &basis->overrides, tuning);
 }
 
 void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning)
 {
-    struct tti_tuning_overrides overrides;
-    struct tti_calibration calibration;
-    tti_ops_tuning_overrides(info->setting, info->settings, &overrides);
-    tti_calibrate(tti_calibrate_mode(info->setting(info->settings, "engine.calibrate")), &calibration);
-    tti_tuning_fit(info->world_size, cpus_of_group(info, threads), &calibration.profile, &overrides, tuning);
+    struct tti_tuning_basis basis;
+    tti_ops_tuning_basis(info, threads, &basis);
+    tti_ops_tuning_of(&basis, info->world_size, tuning);
 }
 
 void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options)

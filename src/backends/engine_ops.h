@@ -55,6 +55,21 @@ typedef const char *(*tti_setting_function)(const void *settings, const char *ke
 void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings,
                               struct tti_tuning_overrides *overrides);
 
+/* What the thresholds follow from, beside the size of the group. Fixed layout: it travels between processes. */
+struct tti_cpu_counts {
+    int32_t job;   /* of the launcher */
+    int32_t rank;  /* of rank 0 */
+    int32_t quota; /* 0: none */
+    int32_t threads;
+};
+struct tti_tuning_basis {
+    struct tti_tuning_overrides overrides;
+    struct tti_profile profile;
+    struct tti_cpu_counts cpus;
+};
+void tti_ops_tuning_basis(const tutti_open_info *info, bool threads, struct tti_tuning_basis *basis);
+void tti_ops_tuning_of(const struct tti_tuning_basis *basis, int size, struct tti_tuning *tuning);
+
 /* tti_ops_tuning: the thresholds of a group, from its size, the settings and the profile of this machine. Only rank 0
  * calls it; the first call in a process may take some milliseconds. tti_ops_options: the options that the settings
  * fix. */

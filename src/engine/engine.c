@@ -146,6 +146,9 @@ static void engine_free(struct tti_engine *e)
         free(e->lanes[i].unpacked);
     }
     free(e->lanes);
+    if (e->homes != e->segments) {
+        free(e->homes);
+    }
     free(e->segments);
     pthread_mutex_destroy(&e->failure_lock);
     pthread_mutex_destroy(&e->sleep_lock);
@@ -157,6 +160,17 @@ static const struct tti_wait_upcalls wait_upcalls = {.check = tti_fault_check,
                                                      .check_peer = tti_fault_check_peer,
                                                      .check_awaited = tti_fault_check_awaited,
                                                      .timeout = tti_fault_timeout};
+
+/* What the covering engine has found out about the processes and the machine. */
+static void take_homes(struct tti_engine *e, const struct tti_engine_options *options)
+{
+    const struct tti_engine *covering = options->covering;
+    for (int r = 0; r < e->size; r++) {
+        e->homes[r] = covering->homes[options->covered_ranks[r]];
+    }
+    e->pause_ns = covering->pause_ns;
+    e->ticks_per_ns = covering->ticks_per_ns;
+}
 
 tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine, tutti_error *error)
 {
@@ -179,26 +193,42 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
     e->sleep_ns = options->sleep_ns > 0 ? options->sleep_ns : SLEEP_NS;
     pthread_mutex_init(&e->failure_lock, NULL);
     pthread_mutex_init(&e->sleep_lock, NULL);
-    e->segments = calloc((size_t)e->size, sizeof(*e->segments));
-    tutti_status status = e->segments ? lanes_create(e, error)
-                                      : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
-    if (status == TUTTI_OK) {
-        memcpy(e->segments, options->segments, (size_t)e->size * sizeof(*e->segments));
-        locate_lanes(e);
-        status = tti_p2p_create(e, error);
-    }
+    const size_t bases = (size_t)e->size * sizeof(*e->segments);
+    e->segments = calloc(1, bases);
+    e->homes = options->covering ? calloc(1, bases) : e->segments;
+    tutti_status status = e->segments && e->homes
+                              ? lanes_create(e, error)
+                              : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d segments", e->size);
+    status = status == TUTTI_OK ? tti_p2p_create(e, error) : status;
     if (status != TUTTI_OK) {
         engine_free(e);
         return status;
     }
+    if (options->covering) {
+        take_homes(e, options);
+    } else {
+        memcpy(e->segments, options->segments, bases);
+        locate_lanes(e);
+        tti_single_copy_detect(e);
+    }
     tti_membarrier_detect(e);
-    tti_single_copy_detect(e);
     tti_wait_policy(e, options->spin_ns, options->yield_ns);
-    if (!options->threads && e->size > 1) {
-        tti_liveness_watch(e);
+    if (!options->covering && !options->threads && e->size > 1) {
+        tti_liveness_watch(e, NULL);
     }
     *engine = e;
     return TUTTI_OK;
+}
+
+void tti_engine_place(struct tti_engine *e, unsigned char *const *segments, unsigned char *doorbell,
+                      struct tti_engine *covering)
+{
+    memcpy(e->segments, segments, (size_t)e->size * sizeof(*e->segments));
+    e->doorbell = doorbell;
+    locate_lanes(e);
+    if (e->size > 1) {
+        tti_liveness_watch(e, covering);
+    }
 }
 
 void tti_engine_leave(struct tti_engine *e)
@@ -208,7 +238,9 @@ void tti_engine_leave(struct tti_engine *e)
 
 void tti_engine_destroy(struct tti_engine *e)
 {
-    tti_engine_leave(e);
+    if (e->doorbell) {
+        tti_engine_leave(e);
+    }
     tti_liveness_unwatch(e);
     engine_free(e);
 }

@@ -38,6 +38,10 @@ struct tti_engine_options {
     int64_t yield_ns;               /* -1 = the same */
     int64_t sleep_ns;      /* bound of one sleep; 0 = 5 ms. With a long one a test sees a lost wake-up as a hang */
     struct tti_heap *heap; /* of this group, with the ranks as members (heap.h); NULL = none. Not copied. */
+    /* The engine of a group of the same processes, of which this group's ranks are covered_ranks[]. Then `segments` and
+     * `doorbell` come later, by tti_engine_place. NULL = none. */
+    const struct tti_engine *covering;
+    const int32_t *covered_ranks;
 };
 
 /* Fills the header of the own segment, before peers read it. */
@@ -49,6 +53,11 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
 
 tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine,
                                tutti_error *error);
+
+/* For an engine that was created with `covering`, once: hands in the memory and watches the peers. Cannot fail, so all
+ * that can fail comes before a rank tells its peers that it takes part. `covering` has to outlive this engine. */
+void tti_engine_place(struct tti_engine *engine, unsigned char *const *segments, unsigned char *doorbell,
+                      struct tti_engine *covering);
 
 /* This rank leaves: calls of peers that need it end with PEER_LEFT. */
 void tti_engine_leave(struct tti_engine *engine);

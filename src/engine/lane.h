@@ -187,11 +187,29 @@ struct tti_engine {
     _Atomic uint32_t aborts;                   /* by threads of this rank                    */
     struct tti_agreement_state agreements[TTI_AGREEMENT_SERIES];
     const struct tti_wait_upcalls *upcalls; /* what a long wait asks of failure/: see wait.h */
+    unsigned char **homes; /* of each rank: the segment whose header says what its process is and whether it lives */
+    double pause_ns;       /* of one tti_backoff */
+    void *watched;         /* of the liveness monitor; NULL: it does not watch this group */
+    bool covers;           /* its watch serves other groups, too: under the lock of the liveness monitor */
 };
 
 static inline struct tti_segment_header *tti_header(const struct tti_engine *e, int rank)
 {
     return (struct tti_segment_header *)e->segments[rank];
+}
+
+/* The header with a rank's process. It differs from tti_header for groups that share the segments of another group. */
+static inline struct tti_segment_header *tti_home(const struct tti_engine *e, int rank)
+{
+    return (struct tti_segment_header *)e->homes[rank];
+}
+
+/* Whether a rank has left in good order, or is about to: then the end of its process is no death. */
+static inline bool tti_leaves(const struct tti_engine *e, int rank)
+{
+    /* acquire, both: everything that the rank publishes comes before */
+    return atomic_load_explicit(&tti_header(e, rank)->left, memory_order_acquire) != 0 ||
+           atomic_load_explicit(&tti_home(e, rank)->leaving, memory_order_acquire) != 0;
 }
 
 /* Whether a rank has left in good order: it has destroyed its group, or its process has ended by exit(). */

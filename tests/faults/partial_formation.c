@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=300 trees=release,debug,address,undefined */
 /*
- * While a group is made, one rank is held up at the n-th message that it sends, for all n. The last rank serves the
- * rendezvous and leaves before the held rank goes on. So some ranks have the new group, and others cannot get it any
+ * While a group is made, one rank is held up at the n-th message that it sends, for all n; and where the ranks make it in
+ * the memory that they share, at the n-th wake-up. The last rank serves the rendezvous and leaves before the held rank
+ * goes on. So some ranks have the new group, and others cannot get it any
  * more. All of them name the rank that has left, in the call in which they notice it, and never a rank that failed
  * because of it.
  */
@@ -20,7 +21,8 @@
 
 struct shared {
     char store[64];
-    int32_t message; /* of rank 0, at which it is held up */
+    enum place place; /* SEND: the group is made at the rendezvous; WAKE: in shared memory */
+    int32_t message;  /* of rank 0, at which it is held up */
     _Atomic bool served;
     _Atomic bool left;    /* the last rank has left, or is about to */
     _Atomic int32_t made; /* groups, by ranks that have not left */
@@ -91,9 +93,16 @@ static void take_part(int32_t rank)
         exit(1);
     }
     if (rank == 0) {
-        place_arm(PLACE_SEND, shared->message, hold_up, NULL);
+        place_arm(shared->place, shared->message, hold_up, NULL);
     }
-    tutti_status status = tutti_group_split(world, 0, rank, NULL, &group, &e);
+    int32_t all[RANKS_MOST];
+    for (int32_t i = 0; i < size; i++) {
+        all[i] = i;
+    }
+    const char *const other[] = {"engine.window=131072", NULL}; /* than the parent's: not in the parent's memory */
+    tutti_status status = shared->place == PLACE_SEND
+                              ? tutti_group_create(world, all, size, TUTTI_CONFIG(.settings = other), &group, &e)
+                              : tutti_group_split(world, 0, rank, NULL, &group, &e);
     place_disarm();
     if (last) {
         pthread_join(thread, NULL); /* it does not return */
@@ -112,13 +121,14 @@ static void take_part(int32_t rank)
 }
 
 /* False: something went wrong. */
-static bool run(int32_t message)
+static bool run(enum place place, int32_t message)
 {
     pid_t pids[RANKS_MOST];
     bool well = true;
     memset(shared, 0, sizeof(*shared));
+    shared->place = place;
     shared->message = message;
-    snprintf(shared->store, sizeof(shared->store), "unix:half-made-%d-%d", (int)getpid(), message);
+    snprintf(shared->store, sizeof(shared->store), "unix:half-made-%d-%d-%d", (int)getpid(), (int)place, message);
     for (int32_t rank = 0; rank < size; rank++) {
         pids[rank] = start_actor(take_part, rank);
     }
@@ -126,7 +136,7 @@ static bool run(int32_t message)
         waitpid(pids[rank], NULL, 0);
         const struct seen *own = &shared->seen[rank];
         if (own->faults[0] || (rank < size - 1 && !atomic_load(&own->finished))) {
-            fprintf(stderr, "held up at message %d: rank %d: %s\n", message, rank, own->faults);
+            fprintf(stderr, "held up at %s %d: rank %d: %s\n", place_names[place], message, rank, own->faults);
             well = false;
         }
     }
@@ -136,15 +146,19 @@ static bool run(int32_t message)
 int main(int argc, char **argv)
 {
     int failures = 0;
-    int32_t message = 0;
     size = argc > 1 ? atoi(argv[1]) : 3;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         return 1;
     }
-    do {
-        failures += !run(++message);
-    } while (atomic_load(&shared->held) && message < MESSAGES_MOST);
-    printf("held up at %d messages\n", message - 1);
-    return failures != 0 || message < 2 || message == MESSAGES_MOST;
+    const enum place places[] = {PLACE_SEND, PLACE_WAKE};
+    for (int i = 0; i < 2; i++) {
+        int32_t message = 0;
+        do {
+            failures += !run(places[i], ++message);
+        } while (atomic_load(&shared->held) && message < MESSAGES_MOST);
+        printf("held up at %d of %s\n", message - 1, place_names[places[i]]);
+        failures += message < 2 || message == MESSAGES_MOST;
+    }
+    return failures != 0;
 }

@@ -21,6 +21,7 @@
 #include "core/group/group_table.h"
 #include "core/group/users.h"
 #include "core/membership/join.h"
+#include "core/membership/split.h"
 
 tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
 {

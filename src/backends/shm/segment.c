@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,6 +29,8 @@
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
+
+#define PAGE 4096u
 
 #define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define SEGMENT_SEALS (SIZE_SEALS | F_SEAL_FUTURE_WRITE)
@@ -63,11 +66,11 @@ tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_erro
     return TUTTI_OK;
 }
 
-tutti_status tti_mapping_create(const char *what, size_t bytes, size_t committed, struct tti_mapping *mapping,
-                                tutti_error *error)
+tutti_status tti_mapping_create(const char *what, size_t bytes, size_t spare, size_t committed,
+                                struct tti_mapping *mapping, tutti_error *error)
 {
-    struct tti_mapping m = {.fd = -1, .bytes = bytes};
-    tutti_status status = tti_memory_file(what, bytes, &m.fd, error);
+    struct tti_mapping m = {.fd = -1, .bytes = bytes, .spare = spare};
+    tutti_status status = tti_memory_file(what, bytes + spare, &m.fd, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -103,7 +106,7 @@ tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *err
     return TUTTI_OK;
 }
 
-tutti_status tti_mapping_adopt(int fd, size_t bytes, int writable, int rank, struct tti_mapping *mapping,
+tutti_status tti_mapping_adopt(int fd, size_t bytes, size_t spare, int writable, int rank, struct tti_mapping *mapping,
                                tutti_error *error)
 {
     struct tti_mapping m = {.fd = fd, .bytes = bytes};
@@ -115,10 +118,11 @@ tutti_status tti_mapping_adopt(int fd, size_t bytes, int writable, int rank, str
     if (seals < 0 || (seals & SEGMENT_SEALS) != wanted) {
         status = tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d is not sealed as it must be (seals 0x%x)",
                                rank, (unsigned)seals);
-    } else if (fstat(fd, &st) != 0 || st.st_size != (off_t)bytes) {
+    } else if (fstat(fd, &st) != 0 || st.st_size < (off_t)bytes || st.st_size > (off_t)(bytes + spare)) {
         status = tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d does not have the agreed %zu bytes", rank,
                                bytes);
     } else {
+        m.spare = (size_t)st.st_size - bytes;
         status = map(&m, writable ? PROT_READ | PROT_WRITE : PROT_READ, error);
     }
     close(fd);
@@ -129,21 +133,50 @@ tutti_status tti_mapping_adopt(int fd, size_t bytes, int writable, int rank, str
     return status;
 }
 
-tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset, size_t bytes)
+tutti_status tti_memory_commit(int fd, size_t offset, size_t bytes, unsigned char *address)
 {
     int result;
     do {
-        result = fallocate(mapping->fd, 0, (off_t)offset, (off_t)bytes);
+        result = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
     } while (result != 0 && errno == EINTR);
-    if (result == 0 && mapping->base) { /* optional: Linux 5.14 and newer */
-        madvise(mapping->base + offset, bytes, MADV_POPULATE_WRITE);
+    if (result == 0 && address) { /* optional: Linux 5.14 and newer */
+        madvise(address, bytes, MADV_POPULATE_WRITE);
     }
     return result == 0 || bytes == 0 ? TUTTI_OK : TUTTI_NO_MEMORY;
 }
 
-void tti_mapping_populate(const struct tti_mapping *mapping, size_t offset, size_t bytes)
+tutti_status tti_mapping_commit(const struct tti_mapping *mapping, size_t offset, size_t bytes)
 {
-    madvise(mapping->base + offset, bytes, MADV_POPULATE_READ);
+    return tti_memory_commit(mapping->fd, offset, bytes, mapping->base ? mapping->base + offset : NULL);
+}
+
+tutti_status tti_memory_populate(unsigned char *address, size_t bytes)
+{
+    unsigned char *const first = address - (uintptr_t)address % PAGE;
+    const size_t length = (size_t)(address + bytes - first);
+    return madvise(first, length, MADV_POPULATE_WRITE) == 0 || errno == EINVAL ? TUTTI_OK : TUTTI_NO_MEMORY;
+}
+
+/* mremap with an old size of 0 maps the same file once more, from the old address on, and further than the old mapping
+ * reaches. So the new mapping begins with the last page of the old one. */
+unsigned char *tti_mapping_continue(unsigned char *end, size_t bytes)
+{
+    void *again = mremap(end - PAGE, 0, PAGE + bytes, MREMAP_MAYMOVE);
+    if (again == MAP_FAILED) {
+        return NULL;
+    }
+    madvise(again, PAGE + bytes, MADV_DONTFORK);
+    return (unsigned char *)again + PAGE;
+}
+
+void tti_mapping_drop(unsigned char *continued, size_t bytes)
+{
+    munmap(continued - PAGE, PAGE + bytes);
+}
+
+void tti_memory_prefault(unsigned char *address, size_t bytes)
+{
+    madvise(address, bytes, MADV_POPULATE_READ);
 }
 
 void tti_mapping_close(struct tti_mapping *mapping)

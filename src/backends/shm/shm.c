@@ -15,9 +15,11 @@
 
 #include "backends/engine_ops.h"
 #include "backends/record.h"
+#include "backends/shm/group.h"
 #include "backends/shm/heap/alloc.h"
 #include "backends/shm/heap/heap.h"
 #include "backends/shm/heap/register.h"
+#include "backends/shm/root.h"
 #include "backends/shm/segment.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -25,20 +27,9 @@
 #include "base/wait/polled_wait.h"
 #include "engine/failure/liveness_monitor.h"
 #include "engine/failure/peer_death.h"
-#include "engine/p2p/memory_use.h"
 #include "store/store.h"
 
 #define GRACE_MS 1000 /* for a rank that has given up to report its cause */
-
-struct shm_state {
-    struct tti_engine_state common; /* first: engine_ops.h */
-    int size;
-    int rank;
-    struct tti_mapping doorbell;
-    struct tti_mapping *segments;
-    struct tti_heap_view *heap; /* NULL: engine.heap is off */
-    bool kept;                  /* the own segment: liveness_monitor.h */
-};
 
 /* The descriptor channel: the rendezvous itself, or a store of its own. */
 struct channel {
@@ -50,7 +41,7 @@ static int32_t available(char *why, size_t capacity)
 {
     struct tti_mapping probe = {.fd = -1};
     tutti_error error;
-    tutti_status status = tti_mapping_create("tutti-probe", TTI_PAGE, TTI_PAGE, &probe, &error);
+    tutti_status status = tti_mapping_create("tutti-probe", TTI_PAGE, 0, TTI_PAGE, &probe, &error);
     if (status == TUTTI_OK) {
         status = tti_mapping_seal(&probe, &error);
         tti_mapping_close(&probe);
@@ -107,18 +98,25 @@ static tutti_status channel_get_fd(const struct channel *p, const char *key, int
     return status;
 }
 
+static size_t doorbell_bytes(const struct tti_root *root)
+{
+    return root->layout.doorbell_bytes + (size_t)root->size * root->doorbell_room;
+}
+
 /* Makes, fills, seals and hands over the own segment and, on rank 0, the doorbell. */
-static tutti_status offer(const tutti_open_info *info, const struct channel *p, const struct tti_layout *layout,
-                          uint64_t nonce, struct shm_state *s, tutti_error *error)
+static tutti_status offer(const tutti_open_info *info, const struct channel *p, uint64_t nonce, struct tti_root *root,
+                          tutti_error *error)
 {
     char key[32];
-    struct tti_mapping *own = &s->segments[info->rank];
-    tutti_status status = tti_mapping_create("tutti-segment", layout->segment_bytes, layout->stages, own, error);
+    const struct tti_layout *layout = &root->layout;
+    struct tti_mapping *own = &root->segments[info->rank];
+    tutti_status status = tti_mapping_create("tutti-segment", tti_root_segment_bytes(layout),
+                                             tti_root_spare_bytes(layout), layout->stages, own, error);
     if (status != TUTTI_OK) {
         return status;
     }
     tti_engine_segment_init(own->base, layout, info->rank, nonce);
-    s->kept = info->world_size > 1 && tti_liveness_register((struct tti_segment_header *)own->base);
+    root->kept = info->world_size > 1 && tti_liveness_register((struct tti_segment_header *)own->base);
     status = tti_mapping_seal(own, error);
     snprintf(key, sizeof(key), "segment/%d", info->rank);
     if (status == TUTTI_OK && info->world_size > 1) {
@@ -127,10 +125,11 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
     if (status != TUTTI_OK || info->rank != 0) {
         return status;
     }
-    status = tti_mapping_create("tutti-doorbell", layout->doorbell_bytes, layout->doorbell_bytes, &s->doorbell, error);
-    if (status == TUTTI_OK && (status = tti_mapping_seal_size(&s->doorbell, error)) == TUTTI_OK &&
+    status =
+        tti_mapping_create("tutti-doorbell", doorbell_bytes(root), 0, layout->doorbell_bytes, &root->doorbell, error);
+    if (status == TUTTI_OK && (status = tti_mapping_seal_size(&root->doorbell, error)) == TUTTI_OK &&
         info->world_size > 1) {
-        status = channel_put_fd(p, "doorbell", s->doorbell.fd, info->world_size - 1, error);
+        status = channel_put_fd(p, "doorbell", root->doorbell.fd, info->world_size - 1, error);
     }
     return status;
 }
@@ -157,14 +156,14 @@ static tutti_status report_loss(int rank, const struct tti_segment_header *h, bo
 
 /* Polls the ranks whose segments are mapped already. A rank that has given up is about to report its cause at the
  * rendezvous. That cause is better, so the report has until *grace_ns (0: no rank has given up yet). */
-static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns, tutti_error *error)
+static tutti_status poll_for_losses(const struct tti_root *root, int64_t *grace_ns, tutti_error *error)
 {
-    for (int r = 0; r < s->size; r++) {
-        const struct tti_segment_header *h = (const struct tti_segment_header *)s->segments[r].base;
-        if (!h || r == s->rank) {
+    for (int r = 0; r < root->size; r++) {
+        const struct tti_segment_header *h = tti_root_header(root, r);
+        if (!h || r == root->rank) {
             continue;
         }
-        const bool died = tti_peer_is_marked_dead(h);
+        const bool died = tti_segment_is_marked_dead(h);
         /* acquire: as in tti_segment_leaves */
         const bool ends = died || atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
         const bool gives_up = !ends && tti_segment_leaves(h);
@@ -181,7 +180,7 @@ static tutti_status poll_for_losses(const struct shm_state *s, int64_t *grace_ns
 /* A descriptor that another rank hands over. */
 struct awaited {
     const struct channel *channel;
-    const struct shm_state *state;
+    const struct tti_root *root;
     const char *key;
     int rank; /* that hands it over */
     int *fd;
@@ -206,24 +205,25 @@ static tutti_status poll_failures(void *user, tutti_error *error)
     struct awaited *a = user;
     const tutti_rendezvous *rv = a->channel->rendezvous;
     const tutti_status status = rv->poll_failures ? rv->poll_failures(rv->self, error) : TUTTI_OK;
-    return status == TUTTI_OK ? poll_for_losses(a->state, &a->grace_ns, error) : status;
+    return status == TUTTI_OK ? poll_for_losses(a->root, &a->grace_ns, error) : status;
 }
 
 static tutti_status await_descriptor(const tutti_open_info *info, const struct channel *p, const char *key, int rank,
-                                     const struct shm_state *s, int64_t deadline, int *fd, tutti_error *error)
+                                     const struct tti_root *root, int64_t deadline, int *fd, tutti_error *error)
 {
     tutti_error unused;
-    struct awaited a = {.channel = p, .state = s, .key = key, .rank = rank, .fd = fd, .total_ms = info->timeout_ms};
+    struct awaited a = {.channel = p, .root = root, .key = key, .rank = rank, .fd = fd, .total_ms = info->timeout_ms};
     const struct tti_polled_wait wait = {
         .attempt = get_descriptor, .poll = poll_failures, .user = &a, .min_slice_ms = TTI_POLL_EAGER_MS};
     return tti_wait_polling(&wait, deadline, error ? error : &unused);
 }
 
-static tutti_status map_segments(const tutti_open_info *info, const struct channel *p, const struct tti_layout *layout,
-                                 uint64_t nonce, struct shm_state *s, tutti_error *error)
+static tutti_status map_segments(const tutti_open_info *info, const struct channel *p, uint64_t nonce,
+                                 struct tti_root *root, tutti_error *error)
 {
     char key[32];
     int fd = -1;
+    const struct tti_layout *layout = &root->layout;
     const int64_t deadline = deadline_of(info);
     tutti_status status = TUTTI_OK;
     for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
@@ -231,16 +231,16 @@ static tutti_status map_segments(const tutti_open_info *info, const struct chann
             continue;
         }
         snprintf(key, sizeof(key), "segment/%d", r);
-        status = await_descriptor(info, p, key, r, s, deadline, &fd, error);
-        if (status == TUTTI_OK &&
-            (status = tti_mapping_adopt(fd, layout->segment_bytes, 0, r, &s->segments[r], error)) == TUTTI_OK) {
-            status = tti_engine_segment_check(s->segments[r].base, layout, r, nonce, error);
+        status = await_descriptor(info, p, key, r, root, deadline, &fd, error);
+        if (status == TUTTI_OK && (status = tti_mapping_adopt(fd, tti_root_segment_bytes(layout), TTI_ROOT_SPARE_MOST,
+                                                              0, r, &root->segments[r], error)) == TUTTI_OK) {
+            status = tti_engine_segment_check(root->segments[r].base, layout, r, nonce, error);
         }
     }
     if (status == TUTTI_OK && info->rank != 0) {
-        status = await_descriptor(info, p, "doorbell", 0, s, deadline, &fd, error);
+        status = await_descriptor(info, p, "doorbell", 0, root, deadline, &fd, error);
         if (status == TUTTI_OK) {
-            status = tti_mapping_adopt(fd, layout->doorbell_bytes, 1, 0, &s->doorbell, error);
+            status = tti_mapping_adopt(fd, doorbell_bytes(root), 0, 1, 0, &root->doorbell, error);
         }
     }
     return status;
@@ -250,6 +250,7 @@ static tutti_status map_segments(const tutti_open_info *info, const struct chann
 struct terms {
     uint64_t nonce; /* a number that only the members know: it proves that a segment belongs to this group */
     struct tti_tuning tuning;
+    struct tti_tuning_basis basis; /* for groups that share the segments */
 };
 
 static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutti_error *error)
@@ -259,7 +260,8 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         if (getrandom(&terms->nonce, sizeof(terms->nonce), 0) != sizeof(terms->nonce)) {
             return tti_error_system(error, errno, "no random number for the group");
         }
-        tti_ops_tuning(info, false, &terms->tuning);
+        tti_ops_tuning_basis(info, false, &terms->basis);
+        tti_ops_tuning_of(&terms->basis, info->world_size, &terms->tuning);
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
     const tutti_status status = tti_record_get(info, 0, "terms", terms, sizeof(*terms), deadline_of(info), error);
@@ -270,95 +272,26 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
 
 static tutti_status commit(void *user, size_t offset, size_t bytes)
 {
-    const struct shm_state *s = user;
-    return tti_mapping_commit(&s->segments[s->rank], offset, bytes);
+    const struct tti_shm_group *s = user;
+    return tti_mapping_commit(&s->root->segments[s->rank], offset, bytes);
 }
 
-static void populate(void *user, int rank, size_t offset, size_t bytes)
+static tutti_status start_engine(const tutti_open_info *info, const struct tti_tuning *tuning, struct tti_shm_group *s,
+                                 tutti_error *error)
 {
-    const struct shm_state *s = user;
-    tti_mapping_populate(&s->segments[rank], offset, bytes);
-}
-
-static bool use_memory(void *user, const void *memory, size_t bytes)
-{
-    return tti_p2p_uses(user, memory, bytes);
-}
-
-static bool quiesced(void *user, uint64_t withdrawal)
-{
-    tti_p2p_quiesce(user);
-    return tti_engine_heap_quiescent(user, withdrawal);
-}
-
-static tutti_status failure(void *user, tutti_error *error)
-{
-    return tti_engine_failure(user, error);
-}
-
-/* Mapping the others' rings at once saves page faults in the first calls. With more ranks than CPUs those faults cost
- * little beside the waits for a CPU, and the rings of 64 ranks are 4 GiB, most of them never used. */
-static bool maps_ahead(int ranks)
-{
-    return ranks <= sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-static tutti_status start_engine(const tutti_open_info *info, const struct tti_layout *layout,
-                                 const struct tti_tuning *tuning, struct shm_state *s, tutti_error *error)
-{
-    unsigned char **bases = calloc((size_t)s->size, sizeof(*bases));
-    if (!bases) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d processes", s->size);
-    }
+    struct tti_root *root = s->root;
     for (int r = 0; r < s->size; r++) {
-        bases[r] = s->segments[r].base;
+        s->bases[r] = root->segments[r].base;
     }
     struct tti_engine_options options = {.rank = info->rank,
-                                         .layout = *layout,
+                                         .layout = root->layout,
                                          .tuning = *tuning,
-                                         .segments = bases,
-                                         .doorbell = s->doorbell.base,
-                                         .commit = commit,
-                                         .populate = maps_ahead(s->size) ? populate : NULL,
-                                         .commit_user = s,
-                                         .heap = s->heap ? tti_heap_view_table(s->heap) : NULL};
-    tti_ops_options(info, &options);
-    tutti_status status = tti_engine_create(&options, &s->common.engine, error);
-    free(bases);
-    if (status == TUTTI_OK && s->heap) {
-        tti_heap_view_attach(
-            s->heap, &(struct tti_heap_group_ops){
-                         .user = s->common.engine, .use = use_memory, .quiesced = quiesced, .failure = failure});
-    }
+                                         .segments = s->bases,
+                                         .doorbell = root->doorbell.base,
+                                         .commit = commit};
+    const tutti_status status = tti_shm_engine_create(info, &options, s, error);
+    root->engine = s->common.engine;
     return status;
-}
-
-static void state_free(struct shm_state *s)
-{
-    if (s->kept) {
-        struct tti_segment_header *own = (struct tti_segment_header *)s->segments[s->rank].base;
-        /* release: as in tti_engine_leave, which may not have been called */
-        atomic_store_explicit(&own->left, 1, memory_order_release);
-        tti_liveness_unregister(own);
-    }
-    for (int r = 0; s->segments && r < s->size; r++) {
-        tti_mapping_close(&s->segments[r]);
-    }
-    tti_mapping_close(&s->doorbell);
-    tti_heap_view_close(s->heap);
-    free(s->segments);
-    free(s);
-}
-
-/* The heap of this rank, or the one that it shares with the group that this one is made from. */
-static tutti_status open_heap(const tutti_open_info *info, struct shm_state *s, tutti_error *error)
-{
-    const struct shm_state *parent = info->parent_state;
-    const char *wanted = info->setting(info->settings, "engine.heap");
-    if (!wanted || strcmp(wanted, "1") != 0) {
-        return TUTTI_OK;
-    }
-    return tti_heap_view_open(info, parent ? parent->heap : NULL, &s->heap, error);
 }
 
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error)
@@ -367,82 +300,85 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
         return tti_error_set(error, TUTTI_UNSUPPORTED, "backend shm takes up to %d ranks, not %d", TTI_MAX_RANKS,
                              info->world_size);
     }
-    struct shm_state *s = calloc(1, sizeof(*s));
-    if (!s || !(s->segments = calloc((size_t)info->world_size, sizeof(*s->segments)))) {
-        free(s);
+    struct tti_shm_group *s = tti_shm_group_create(info->world_size, info->rank);
+    struct tti_root *root = s ? tti_root_create(info->world_size, info->rank) : NULL;
+    if (!root) {
+        tti_shm_group_free(s);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d processes", info->world_size);
     }
-    s->size = info->world_size;
-    s->rank = info->rank;
-    s->doorbell.fd = -1;
-    for (int r = 0; r < s->size; r++) {
-        s->segments[r].fd = -1;
-    }
-    struct tti_layout layout = {0};
+    s->root = root;
     struct channel p = {0};
     struct terms terms = {0};
     tutti_status status = agree(info, &terms, error);
     if (status == TUTTI_OK) {
-        layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.far);
+        root->layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.far);
+        root->doorbell_room = tti_root_doorbell_room(info->world_size);
+        root->tuning = terms.basis;
     }
     if (status == TUTTI_OK && (status = channel_open(info, &p, error)) == TUTTI_OK &&
-        (status = offer(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
-        (status = map_segments(info, &p, &layout, terms.nonce, s, error)) == TUTTI_OK &&
-        (status = open_heap(info, s, error)) == TUTTI_OK) {
-        status = start_engine(info, &layout, &terms.tuning, s, error);
+        (status = offer(info, &p, terms.nonce, root, error)) == TUTTI_OK &&
+        (status = map_segments(info, &p, terms.nonce, root, error)) == TUTTI_OK &&
+        (status = tti_shm_heap_open(info, s, error)) == TUTTI_OK) {
+        status = start_engine(info, &terms.tuning, s, error);
     }
     if (p.store) {
         tti_store_release(p.store);
     }
-    if (s->doorbell.fd >=
+    if (root->doorbell.fd >=
         0) { /* handed over: only the mapping is needed, and a forked child should not keep the memory */
-        close(s->doorbell.fd);
-        s->doorbell.fd = -1;
+        close(root->doorbell.fd);
+        root->doorbell.fd = -1;
     }
     if (status != TUTTI_OK) {
-        state_free(s);
+        tti_shm_group_free(s);
         return status;
     }
     *state = s;
     return TUTTI_OK;
 }
 
+/* The root's own engine watches the processes for the groups that share the segments, so it ends with the root. */
 static void close_group(void *state)
 {
-    struct shm_state *s = state;
+    struct tti_shm_group *s = state;
     if (s->heap) {
         tti_heap_view_attach(s->heap, NULL);
     }
-    tti_engine_destroy(s->common.engine);
-    state_free(s);
+    if (s->share) {
+        tti_engine_destroy(s->common.engine);
+        tti_share_release(s->root, s->share);
+    } else {
+        tti_engine_leave(s->common.engine);
+    }
+    tti_shm_group_free(s);
 }
 
 static uint32_t capabilities(void *state)
 {
-    const struct shm_state *s = state;
+    const struct tti_shm_group *s = state;
     return TTI_ENGINE_CAPABILITIES | (s->heap ? (uint32_t)TUTTI_CAP_HEAP : 0u);
 }
 
 static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
                                  tutti_error *error)
 {
-    return tti_heap_alloc(((struct shm_state *)state)->heap, bytes, exchange, memory, error);
+    return tti_heap_alloc(((struct tti_shm_group *)state)->heap, bytes, exchange, memory, error);
 }
 
 static tutti_status release_memory(void *state, void *memory, tutti_error *error)
 {
-    return tti_heap_release(((struct shm_state *)state)->heap, memory, error);
+    return tti_heap_release(((struct tti_shm_group *)state)->heap, memory, error);
 }
 
 static tutti_status register_memory(void *state, void *memory, size_t bytes, const tutti_exchange *exchange,
                                     tutti_error *error)
 {
-    return tti_heap_register(((struct shm_state *)state)->heap, memory, bytes, exchange, error);
+    return tti_heap_register(((struct tti_shm_group *)state)->heap, memory, bytes, exchange, error);
 }
 
 static tutti_status unregister_memory(void *state, void *memory, const tutti_exchange *exchange, tutti_error *error)
 {
-    return tti_heap_unregister(((struct shm_state *)state)->heap, memory, exchange, error);
+    return tti_heap_unregister(((struct tti_shm_group *)state)->heap, memory, exchange, error);
 }
 
 static const tutti_backend_ops ops = {

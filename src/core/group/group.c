@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Forming a group, in four rounds through the store:
+ * Forming a group. One whose ranks share memory already, as members of its parent, is formed there (from_parent.c).
+ * Others are formed in four rounds through the store:
  *   1. Every member publishes what it is and its settings under hello/RANK (resolve.c), and reads all records.
  *   2. Every member chooses the engine from the same records by the same rules (choose.c). If that depends on backends
  *      that no member has probed, all members probe them and exchange the results under asked/RANK.
@@ -27,6 +28,7 @@
 #include "core/group/records/collect.h"
 #include "core/group/records/resolve.h"
 #include "core/membership/formation_watch.h"
+#include "core/membership/from_parent.h"
 #include "core/membership/rendezvous_leave.h"
 #include "core/membership/same_host.h"
 #include "core/membership/wait_registry.h"
@@ -457,7 +459,11 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     g->host_rendezvous.poll_user = g->rendezvous.poll_user;
     g->host_rendezvous.poll_interval_ms = g->rendezvous.poll_interval_ms;
     record(g, plan);
-    status = rendezvous_all(g, plan, error);
+    struct tti_subgroup *declined;
+    if (!tti_from_parent_form(g, plan, &declined, &status, error)) {
+        status = rendezvous_all(g, plan, error);
+        tti_from_parent_end(declined, status == TUTTI_OK);
+    }
     g->rendezvous.poll_failures = g->host_rendezvous.poll_failures = NULL;
     const bool open = status == TUTTI_OK;
     if (open && plan->engine_device.device_type != kDLCPU) {

@@ -79,7 +79,8 @@ struct tti_group {
     struct tti_events_list events;
     pthread_mutex_t names_lock; /* the counters below */
     struct tti_list_count *lists;
-    uint32_t splits;
+    uint32_t splits;              /* so far */
+    uint32_t splitting;           /* threads */
     char (*host_names)[64];       /* of each rank's host, if the ranks are on several; else NULL */
     const char *socket_directory; /* see tutti_open_info; a setting */
     struct tti_kept_pidfds pidfds;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <tutti/status.h>
 
-#define TTI_HANDLES      4096u
+#define TTI_HANDLES      8192u
 #define TTI_HANDLE_ALIVE (UINT64_C(1) << 31)
 
 struct tti_handle_slot {

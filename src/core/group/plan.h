@@ -25,12 +25,15 @@ struct tti_formation_watch {
     void *poll_user;
     /* tti_formation_begin fills in the rest. */
     struct tti_rendezvous *rendezvous;
-    struct tti_hello *hellos;     /* the members' records, as they are read, zeros before; NULL: there are none */
-    int32_t self;                 /* this rank's number among them */
-    int64_t polled_ns;            /* when their processes were polled last */
-    int32_t size;                 /* how many ranks come to the rendezvous; INT32_MAX: not known */
-    char record_key[24];          /* a member that has put `record_key`/MEMBER has done its part */
-    int32_t server;               /* the member that serves the store, as `parent` knows; or -1 */
+    struct tti_hello *hellos; /* the members' records, as they are read, zeros before; NULL: there are none */
+    int32_t self;             /* this rank's number among them */
+    int64_t polled_ns;        /* when their processes were polled last */
+    int32_t size;             /* how many ranks come to the rendezvous; INT32_MAX: not known */
+    char record_key[24];      /* a member that has put `record_key`/MEMBER has done its part */
+    int32_t server;           /* the member that serves the store, as `parent` knows; or -1 */
+    bool (*has_offered)(void *offers,
+                        int32_t member); /* whether a member has done its part without a record; or NULL */
+    void *offers;
     const struct tti_group *open; /* the new group, once its engines are open: they poll, too; NULL: not yet */
     bool accepting;               /* members are awaited that may not have reached the store yet */
     int64_t reported_ns;          /* when a reason was first read that the records show as well; 0: none was */
@@ -52,6 +55,8 @@ struct tti_group_plan {
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;
+    uint64_t list;        /* of a group from a list: a hash of the parent's name and the list, */
+    uint32_t list_serial; /* and how often the list has been made into a group */
     char name[64];        /* unique among the groups of the store */
     char name_suffix[16]; /* behind it in flight records: unique in the job; groups made from this one inherit it */
     int64_t opening_ms;   /* how long forming the group may take; -1: no limit. The settings have the group's timeout */

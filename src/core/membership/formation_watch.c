@@ -156,6 +156,11 @@ static tutti_status read_reason(struct tti_formation_watch *w, bool *ended, tutt
     return reason != TUTTI_OK && finds_itself(w, &o, error) ? TUTTI_OK : reason;
 }
 
+bool tti_formation_has_offered(const struct tti_formation_watch *w, int32_t member)
+{
+    return w->has_offered && w->has_offered(w->offers, member);
+}
+
 /* Whether the member's last record is missing, after its departure was seen. A store that answers after STORE_SILENT_NS
  * only counts as if it had the record. */
 static bool is_record_missing(const struct tti_formation_watch *w, int32_t member)
@@ -163,6 +168,9 @@ static bool is_record_missing(const struct tti_formation_watch *w, int32_t membe
     struct tti_outcome unused;
     size_t length = 0;
     char name[16];
+    if (tti_formation_has_offered(w, member)) {
+        return false;
+    }
     const int64_t asked_ns = tti_now_ns();
     snprintf(name, sizeof(name), "%d", member);
     return find(w, name, &unused, &length, NULL) == TUTTI_TIMEOUT && tti_now_ns() - asked_ns < STORE_SILENT_NS;

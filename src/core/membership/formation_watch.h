@@ -32,6 +32,9 @@ void tti_outcome_fill(struct tti_outcome *outcome, int32_t rank, const char *bac
                       const tutti_error *error);
 tutti_status tti_outcome_read(struct tti_outcome *outcome, int32_t size, tutti_error *error);
 
+/* Whether the member has done its part in memory that it shares with this rank: from_parent.c. */
+bool tti_formation_has_offered(const struct tti_formation_watch *watch, int32_t member);
+
 /* The member that serves the store, from the records that have been read, or else from the parent; -1: no member, or
  * not known. */
 int32_t tti_formation_server(const struct tti_formation_watch *watch);

@@ -5,8 +5,7 @@
  *
  * - a world: how many worlds this process has joined at that store as that rank ("w0", "w1", ...);
  * - a group from a list: a hash of the parent's name and the list, and how often the parent has seen that list;
- * - a split: each rank puts (colour, key) into the store and reads those of all others, n gets on each rank. The ranks
- *   of one colour, sorted by key and then by rank, are such a list.
+ * - a split: the ranks of one colour are such a list (split.c).
  *
  * The counts agree because all members make their groups in the same order. A rank that fails before it opens the group
  * declines it, so that the others get its cause at once instead of a timeout.
@@ -253,116 +252,13 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
     uint32_t serial = 0; /* as it is where there is no memory to count the first time */
     const uint64_t hash = hash_ranks(tti_hash_text(TTI_HASH_EMPTY, parent->rendezvous.name), ranks, count);
     status = count_list(parent, hash, &serial, error);
+    plan.list = hash;
+    plan.list_serial = serial;
     snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
     if (status == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
     } else {
         tti_group_decline(&plan, status, error);
     }
-    return status;
-}
-
-struct split_entry {
-    int32_t color;
-    int32_t key;
-    int32_t rank;
-};
-
-static int by_key(const void *a, const void *b)
-{
-    const struct split_entry *x = a;
-    const struct split_entry *y = b;
-    return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank < y->rank ? -1 : 1);
-}
-
-/* Reads the entries of all ranks. `rv` polls for failures meanwhile: a rank that has put its entry may leave. */
-static tutti_status collect_entries(const struct tti_group *parent, const tutti_rendezvous *rv, uint32_t serial,
-                                    struct split_entry *entries, tutti_error *error)
-{
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), parent->timeout_ms);
-    for (int r = 0; r < parent->size; r++) {
-        char key[48];
-        size_t length = 0;
-        snprintf(key, sizeof(key), "split/%u/%d", serial, r);
-        tutti_status status =
-            rv->get(rv->self, key, &entries[r], sizeof(entries[r]), &length, tti_remaining_ms(deadline), error);
-        if (status == TUTTI_TIMEOUT) {
-            tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
-                          (long long)parent->timeout_ms, r);
-            error->suspect = r;
-        }
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        if (length != sizeof(entries[r]) || entries[r].rank != r) {
-            return tti_error_set(error, TUTTI_PROTOCOL,
-                                 "rank %d has put a record of another size than colour and key into the store", r);
-        }
-    }
-    return TUTTI_OK;
-}
-
-/* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the
- * others. */
-static tutti_status exchange_entries(const struct tti_group *parent, uint32_t serial, int32_t color, int32_t key,
-                                     tutti_status ready, struct split_entry *entries, tutti_error *error)
-{
-    const struct split_entry own = {.color = color, .key = key, .rank = parent->rank};
-    struct tti_formation_watch watch = {.parent = parent, .count = parent->size};
-    struct tti_rendezvous rendezvous;
-    char name[48];
-    tti_rendezvous_open(&rendezvous, parent->rendezvous.store, parent->rendezvous.name);
-    snprintf(name, sizeof(name), "split/%u", serial);
-    tti_formation_begin(&watch, &rendezvous, parent->size, name);
-    snprintf(name, sizeof(name), "split/%u/%d", serial, parent->rank);
-    tutti_status status =
-        ready == TUTTI_OK ? rendezvous.table.set(rendezvous.table.self, name, &own, sizeof(own), error) : ready;
-    if (status == TUTTI_OK) {
-        status = collect_entries(parent, &rendezvous.table, serial, entries, error);
-    } else {
-        struct tti_outcome outcome;
-        tti_outcome_fill(&outcome, parent->rank, "", status, error);
-        tti_formation_abort(&watch, &outcome);
-    }
-    tti_rendezvous_close(&rendezvous);
-    return status;
-}
-
-tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key, const tutti_config *config,
-                            tutti_group **group, tutti_error *error)
-{
-    if (strcmp(parent->backend->name, "null") == 0 && parent->size > 1) {
-        return tti_error_set(error, TUTTI_UNSUPPORTED,
-                             "group_split: the null backend cannot ask the other ranks for their colours; use "
-                             "tutti_group_create");
-    }
-    tutti_error unused;
-    error = error ? error : &unused;
-    pthread_mutex_lock(&parent->names_lock);
-    uint32_t serial = parent->splits++;
-    pthread_mutex_unlock(&parent->names_lock);
-    struct split_entry *entries = calloc((size_t)parent->size, sizeof(*entries));
-    int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
-    tutti_status status =
-        entries && ranks ? TUTTI_OK
-                         : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
-    if ((status = exchange_entries(parent, serial, color, key, status, entries, error)) == TUTTI_OK) {
-        qsort(entries, (size_t)parent->size, sizeof(*entries), by_key);
-        int32_t count = 0;
-        int32_t own = -1;
-        for (int i = 0; i < parent->size; i++) {
-            if (entries[i].color == color) {
-                own = entries[i].rank == parent->rank ? count : own;
-                ranks[count++] = entries[i].rank;
-            }
-        }
-        if (color == -1) {
-            *group = NULL;
-        } else {
-            status = tti_join_list(parent, ranks, count, own, config, group, error);
-        }
-    }
-    free(entries);
-    free(ranks);
     return status;
 }

@@ -12,7 +12,4 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
 tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t own,
                            const tutti_config *config, tutti_group **group, tutti_error *error);
 
-tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key, const tutti_config *config,
-                            tutti_group **group, tutti_error *error);
-
 #endif

@@ -25,7 +25,8 @@ static bool has_arrived(const struct tti_formation_watch *watch, int32_t rank)
     struct tti_hello *record = watch->hellos && rank < watch->size ? &watch->hellos[rank] : &unused;
     size_t length = 0;
     snprintf(key, sizeof(key), "hello/%d", rank);
-    return rv->get(rv->self, key, record, sizeof(*record), &length, 0, NULL) == TUTTI_OK;
+    return rv->get(rv->self, key, record, sizeof(*record), &length, 0, NULL) == TUTTI_OK ||
+           tti_formation_has_offered(watch, rank);
 }
 
 /* The rank whose key is awaited. */

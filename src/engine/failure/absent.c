@@ -15,13 +15,13 @@
 bool tti_is_absent(const struct tti_engine *e, int rank)
 {
     return tti_known_dead(e, rank) || tti_has_left(e, rank) ||
-           (e->futex_private == 0 && tti_peer_is_marked_dead(tti_header(e, rank)));
+           (e->futex_private == 0 && tti_peer_is_marked_dead(e, rank));
 }
 
 static bool is_lost(struct tti_engine *e, int rank)
 {
     /* relaxed: /proc is needed for a process without a liveness monitor */
-    if (e->futex_private == 0 && atomic_load_explicit(&tti_header(e, rank)->life, memory_order_relaxed) == 0) {
+    if (e->futex_private == 0 && atomic_load_explicit(&tti_home(e, rank)->life, memory_order_relaxed) == 0) {
         tti_fault_check_peer(e, rank);
     }
     return rank != e->rank && tti_is_absent(e, rank);

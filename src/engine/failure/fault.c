@@ -338,7 +338,7 @@ void tti_fault_check_peer(struct tti_engine *e, int rank)
     if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
         return;
     }
-    if (!tti_segment_leaves(tti_header(e, rank))) {
+    if (!tti_leaves(e, rank)) {
         if (tti_peer_is_dead(e, rank)) {
             tti_fault_death(e, rank);
         }

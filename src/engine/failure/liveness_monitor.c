@@ -71,6 +71,8 @@ struct monitor {
 struct watched {
     struct tti_engine *engine;
     struct watched *next;
+    struct watched **link; /* that points here */
+    bool covered; /* another watched group has the same processes: this one is looked at when one of them has ended */
     uint64_t known[TTI_MAX_RANKS / 64];  /* ranks whose processes have ended */
     uint64_t ending[TTI_MAX_RANKS / 64]; /* of these: in exit(), and /proc still has the process */
     int64_t ended_ns;                    /* when they count as ended in any case; 0: there are none */
@@ -103,10 +105,9 @@ static bool is_in(const uint64_t *ranks, int rank)
 /* A peer is marked: it is dead, or about to leave. */
 static void record_end(struct watched *w, int rank)
 {
-    const struct tti_segment_header *h = tti_header(w->engine, rank);
     const uint64_t bit = UINT64_C(1) << (rank % 64);
     w->known[rank / 64] |= bit;
-    if (!tti_segment_leaves(h)) {
+    if (!tti_leaves(w->engine, rank)) {
         tti_fault_death(w->engine, rank);
     } else if (!tti_has_left(w->engine, rank)) { /* it is in exit() */
         w->ending[rank / 64] |= bit;
@@ -164,9 +165,9 @@ static void record_end_everywhere(const struct tti_engine *e, int rank)
 static void poll_for_deaths(void)
 {
     for (struct watched *w = watching; w; w = w->next) {
-        for (int r = 0; r < w->engine->size; r++) {
-            struct tti_segment_header *h = tti_header(w->engine, r);
-            if (r != w->engine->rank && !is_in(w->known, r) && tti_peer_is_marked(h)) {
+        for (int r = 0; r < w->engine->size && !w->covered; r++) {
+            struct tti_segment_header *h = tti_home(w->engine, r);
+            if (r != w->engine->rank && !is_in(w->known, r) && tti_segment_is_marked(h)) {
                 /* the kernel has woken one sleeper at most: wake the others */
                 syscall(SYS_futex, &h->life, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
                 record_end_everywhere(w->engine, r);
@@ -196,13 +197,13 @@ static bool has(const struct words *all, const struct tti_proc_id *id)
 static void add_peers(struct words *all, const struct watched *w)
 {
     const struct tti_engine *e = w->engine;
-    for (int i = 1; i < e->size && all->count < TTI_WAITV_MAX; i++) {
+    for (int i = 1; i < e->size && all->count < TTI_WAITV_MAX && !w->covered; i++) {
         const int r = (e->rank + i) % e->size;
-        struct tti_segment_header *h = tti_header(e, r);
+        struct tti_segment_header *h = tti_home(e, r);
         const struct tti_proc_id id = tti_peer_id(e, r);
         /* relaxed: the kernel compares it once more */
         const uint32_t life = atomic_load_explicit(&h->life, memory_order_relaxed);
-        if (life == 0 || is_in(w->known, r) || tti_has_left(e, r) || has(all, &id)) {
+        if (life == 0 || is_in(w->known, r) || (!e->covers && tti_has_left(e, r)) || has(all, &id)) {
             continue;
         }
         all->of[all->count] = id;
@@ -273,17 +274,39 @@ static void *monitor_main(void *argument)
     }
 }
 
-void tti_liveness_watch(struct tti_engine *e)
+/* With the lock held: what the monitor has seen before it could know of this group. */
+static void record_earlier_ends(struct watched *w)
+{
+    for (int r = 0; r < w->engine->size; r++) {
+        if (r != w->engine->rank && tti_segment_is_marked(tti_home(w->engine, r))) {
+            record_end(w, r);
+        }
+    }
+}
+
+void tti_liveness_watch(struct tti_engine *e, struct tti_engine *covering)
 {
     struct watched *w = calloc(1, sizeof(*w));
     if (!w) {
         return; /* other monitors raise the alarm, and waiting ranks check their peers */
     }
     w->engine = e;
+    w->covered = covering != NULL;
+    e->watched = w;
     pthread_mutex_lock(&lock);
     w->next = watching;
+    w->link = &watching;
+    if (w->next) {
+        w->next->link = &w->next;
+    }
     watching = w;
-    if (current) {
+    bool changed = !covering;
+    if (covering) {
+        changed = !covering->covers;
+        covering->covers = true;
+        record_earlier_ends(w);
+    }
+    if (current && changed) {
         notify(current);
     }
     pthread_mutex_unlock(&lock);
@@ -291,19 +314,21 @@ void tti_liveness_watch(struct tti_engine *e)
 
 void tti_liveness_unwatch(struct tti_engine *e)
 {
-    pthread_mutex_lock(&lock);
-    for (struct watched **at = &watching; *at; at = &(*at)->next) {
-        if ((*at)->engine == e) {
-            struct watched *w = *at;
-            *at = w->next;
-            free(w);
-            break;
-        }
+    struct watched *w = e->watched;
+    if (!w) {
+        return;
     }
-    if (current) {
+    e->watched = NULL;
+    pthread_mutex_lock(&lock);
+    *w->link = w->next;
+    if (w->next) {
+        w->next->link = w->link;
+    }
+    if (current && !w->covered) {
         notify(current); /* it may sleep on words that will be unmapped */
     }
     pthread_mutex_unlock(&lock);
+    free(w);
 }
 
 /* ---- being watched ---------------------------------------------------------------------------------------------- */
@@ -433,7 +458,7 @@ __attribute__((destructor)) static void leave_at_exit(void)
     pthread_mutex_lock(&lock);
     const bool own = current && current->process == getpid();
     for (const struct watched *w = own ? watching : NULL; w; w = w->next) {
-        if (atomic_load_explicit(&tti_header(w->engine, w->engine->rank)->life, memory_order_relaxed) == 0) {
+        if (atomic_load_explicit(&tti_home(w->engine, w->engine->rank)->life, memory_order_relaxed) == 0) {
             tti_fault_leave(w->engine); /* the kernel will not mark it */
         }
     }

@@ -19,8 +19,10 @@ bool tti_liveness_register(struct tti_segment_header *own);
  * monitor. */
 void tti_liveness_unregister(struct tti_segment_header *own);
 
-/* Watches the engine's peers until unwatch returns: a death fails the group. */
-void tti_liveness_watch(struct tti_engine *e);
+/* Watches the engine's peers until unwatch returns: a death fails the group. `covering`: an engine with the same homes
+ * (lane.h) of at least these ranks, which is watched at least as long; then the monitor sleeps on no further words and
+ * is not woken. NULL: there is none. */
+void tti_liveness_watch(struct tti_engine *e, struct tti_engine *covering);
 void tti_liveness_unwatch(struct tti_engine *e);
 
 #endif

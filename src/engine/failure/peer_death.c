@@ -14,15 +14,20 @@
 
 #include "engine/failure/peers.h"
 
-bool tti_peer_is_marked(const struct tti_segment_header *header)
+bool tti_segment_is_marked(const struct tti_segment_header *header)
 {
     /* acquire: what the process wrote before it ended is visible after, `left` above all */
     return (atomic_load_explicit(&header->life, memory_order_acquire) & FUTEX_OWNER_DIED) != 0;
 }
 
-bool tti_peer_is_marked_dead(const struct tti_segment_header *header)
+bool tti_segment_is_marked_dead(const struct tti_segment_header *header)
 {
-    return tti_peer_is_marked(header) && !tti_segment_leaves(header);
+    return tti_segment_is_marked(header) && !tti_segment_leaves(header);
+}
+
+bool tti_peer_is_marked_dead(const struct tti_engine *e, int rank)
+{
+    return tti_segment_is_marked(tti_home(e, rank)) && !tti_leaves(e, rank);
 }
 
 bool tti_peer_process_has_ended(const struct tti_engine *e, int rank)
@@ -33,13 +38,12 @@ bool tti_peer_process_has_ended(const struct tti_engine *e, int rank)
 
 bool tti_peer_is_dead(const struct tti_engine *e, int rank)
 {
-    const struct tti_segment_header *h = tti_header(e, rank);
     const bool ended = tti_peer_process_has_ended(e, rank);
-    return (ended && !tti_segment_leaves(h)) || tti_peer_is_marked_dead(h);
+    return (ended && !tti_leaves(e, rank)) || tti_peer_is_marked_dead(e, rank);
 }
 
 bool tti_peer_is_stalled(const struct tti_engine *e, int rank)
 {
     const struct tti_proc_id id = tti_peer_id(e, rank);
-    return tti_proc_query(&id).state >= TTI_PROC_STOPPED && !tti_segment_leaves(tti_header(e, rank));
+    return tti_proc_query(&id).state >= TTI_PROC_STOPPED && !tti_leaves(e, rank);
 }

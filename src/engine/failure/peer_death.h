@@ -13,10 +13,13 @@ static inline bool tti_known_dead(const struct tti_engine *e, int rank)
 }
 
 /* Whether the kernel has marked this segment: the process that owns it has ended, one way or another. */
-bool tti_peer_is_marked(const struct tti_segment_header *header);
+bool tti_segment_is_marked(const struct tti_segment_header *header);
 
 /* Whether the kernel has marked the segment of a process that did not leave before: it is dead. */
-bool tti_peer_is_marked_dead(const struct tti_segment_header *header);
+bool tti_segment_is_marked_dead(const struct tti_segment_header *header);
+
+/* The same for a rank of a group. */
+bool tti_peer_is_marked_dead(const struct tti_engine *e, int rank);
 
 /* Whether /proc says that the rank's process has ended, in good order or not. Takes some 50 us. */
 bool tti_peer_process_has_ended(const struct tti_engine *e, int rank);

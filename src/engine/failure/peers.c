@@ -15,7 +15,7 @@
 
 struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank)
 {
-    return tti_segment_owner(tti_header(e, rank));
+    return tti_segment_owner(tti_home(e, rank));
 }
 
 int tti_peers_first(const uint64_t *ranks, int size)

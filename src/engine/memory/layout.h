@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   9u
+#define TTI_LAYOUT_ABI   10u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -122,9 +122,20 @@ struct tti_segment_header {
     _Atomic uint32_t life;       /* the monitor's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no monitor */
     _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
     uint64_t instance;           /* with `started` and `space` */
+    _Atomic uint32_t formations; /* of groups that share this segment: grows with each step of the owner */
+    _Atomic uint32_t blocks;     /* of the memory for such groups that the owner has in use */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
+
+/* What a rank tells the others of its group when they split it: on the header page. */
+struct tti_split {
+    _Atomic uint64_t number; /* of the split, from 1; stored last */
+    _Atomic uint64_t entry;  /* colour << 32 | key */
+};
+#define TTI_SPLITS       8u    /* the last ones of a group */
+#define TTI_SPLIT_OFFSET 2048u /* on the header page */
+static_assert(sizeof(struct tti_segment_header) <= TTI_SPLIT_OFFSET, "the header comes first");
 
 /* The process that owns a segment. */
 static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_header *h)

@@ -60,9 +60,9 @@ static ssize_t read_from(const struct tti_segment_header *owner, void *to, uint6
 /* In another namespace the number means another process. If namespaces are unknown, the word shows it. */
 static bool can_read(const struct tti_engine *e, int rank)
 {
-    const struct tti_segment_header *h = tti_header(e, rank);
+    const struct tti_segment_header *h = tti_home(e, rank);
     uint64_t value = 0;
-    if (h->space != 0 && h->space != tti_header(e, e->rank)->space) {
+    if (h->space != 0 && h->space != tti_home(e, e->rank)->space) {
         return false;
     }
     return read_from(h, &value, h->mark_at, sizeof(value)) == (ssize_t)sizeof(value) && value == h->mark;
@@ -75,7 +75,7 @@ void tti_single_copy_detect(struct tti_engine *e)
         all = r == e->rank || can_read(e, r);
     }
     /* release: pairs with the acquire in tti_single_copy_all_can */
-    atomic_store_explicit(&tti_header(e, e->rank)->reads, all ? TTI_READS_ALL : TTI_READS_NOT, memory_order_release);
+    atomic_store_explicit(&tti_home(e, e->rank)->reads, all ? TTI_READS_ALL : TTI_READS_NOT, memory_order_release);
 }
 
 bool tti_single_copy_all_can(struct tti_engine *e)
@@ -87,7 +87,7 @@ bool tti_single_copy_all_can(struct tti_engine *e)
     }
     all = TTI_READS_ALL;
     for (int r = 0; r < e->size && all == TTI_READS_ALL; r++) {
-        const uint32_t reads = atomic_load_explicit(&tti_header(e, r)->reads, memory_order_acquire);
+        const uint32_t reads = atomic_load_explicit(&tti_home(e, r)->reads, memory_order_acquire);
         if (reads == TTI_READS_UNKNOWN) {
             return false;
         }
@@ -111,7 +111,7 @@ bool tti_single_copy_is_name(uint64_t name, uint64_t bytes)
 
 bool tti_single_copy_fetch(const struct tti_engine *e, int peer, void *dst, uint64_t name, size_t n)
 {
-    return read_from(tti_header(e, peer), dst, name & ~TTI_SINGLE_COPY_NAME, n) == (ssize_t)n;
+    return read_from(tti_home(e, peer), dst, name & ~TTI_SINGLE_COPY_NAME, n) == (ssize_t)n;
 }
 
 /* Whether peers only read a tensor in this operation. */
@@ -153,15 +153,15 @@ static tutti_status unreadable(struct tti_lane *lane, int peer, size_t n, ssize_
 {
     const int why = got < 0 ? errno : EFAULT;
     tti_error_set(lane->error, why == ESRCH ? TUTTI_PEER_DEAD : TUTTI_PEER_CORRUPT,
-                  "%zu bytes of rank %d (process %u) could not be read: %s", n, peer,
-                  tti_header(lane->engine, peer)->pid, strerror(why));
+                  "%zu bytes of rank %d (process %u) could not be read: %s", n, peer, tti_home(lane->engine, peer)->pid,
+                  strerror(why));
     lane->error->vendor_code = why;
     return tti_fault_raise_suspect(lane->engine, lane, peer, lane->error);
 }
 
 static tutti_status read_chunk(struct tti_lane *lane, int peer, void *to, const unsigned char *from, size_t n)
 {
-    const ssize_t got = read_from(tti_header(lane->engine, peer), to, (uintptr_t)from, n);
+    const ssize_t got = read_from(tti_home(lane->engine, peer), to, (uintptr_t)from, n);
     lane->bytes_copied += 2 * n;
     return got == (ssize_t)n ? TUTTI_OK : unreadable(lane, peer, n, got);
 }

@@ -24,8 +24,8 @@
 #define BACKGROUND_SPIN_NS  500
 #define BACKGROUND_YIELD_NS 20000
 
-/* Nanoseconds of one pause. CPUs differ, from 5 to 60, so it is measured. Also measures e->ticks_per_ns. */
-static double pause_ns(struct tti_engine *e)
+/* Measures e->pause_ns, the nanoseconds of one pause, since CPUs differ, from 5 to 60; and e->ticks_per_ns. */
+static void measure_pause(struct tti_engine *e)
 {
     int64_t best = INT64_MAX;
     const int64_t begun_ns = tti_now_ns();
@@ -40,7 +40,7 @@ static double pause_ns(struct tti_engine *e)
     }
     const int64_t all = tti_now_ns() - begun_ns;
     e->ticks_per_ns = all > 0 ? (double)(tti_ticks() - begun) / (double)all : 1;
-    return best > 0 ? (double)best / 256 : 1;
+    e->pause_ns = best > 0 ? (double)best / 256 : 1;
 }
 
 static double ranks_per_cpu(const struct tti_engine *e)
@@ -49,7 +49,7 @@ static double ranks_per_cpu(const struct tti_engine *e)
     int count = 0;
     for (int r = 0; r < e->size; r++) {
         for (int i = 0; i < TTI_CPU_WORDS; i++) {
-            cpus[i] |= tti_header(e, r)->cpus[i];
+            cpus[i] |= tti_home(e, r)->cpus[i];
         }
     }
     for (int i = 0; i < TTI_CPU_WORDS; i++) {
@@ -60,8 +60,8 @@ static double ranks_per_cpu(const struct tti_engine *e)
 
 static bool share_limit(const struct tti_engine *e, int a, int b)
 {
-    const struct tti_segment_header *one = tti_header(e, a);
-    const struct tti_segment_header *other = tti_header(e, b);
+    const struct tti_segment_header *one = tti_home(e, a);
+    const struct tti_segment_header *other = tti_home(e, b);
     return one->cpu_limit != 0 && other->cpu_limit != 0 && one->cpu_group == other->cpu_group;
 }
 
@@ -70,7 +70,7 @@ static double ranks_per_granted_cpu(const struct tti_engine *e)
 {
     double most = 0;
     for (int r = 0; r < e->size; r++) {
-        const uint32_t limit = tti_header(e, r)->cpu_limit; /* read once: its owner can write it at any time */
+        const uint32_t limit = tti_home(e, r)->cpu_limit; /* read once: its owner can write it at any time */
         bool counted = limit == 0;
         for (int i = 0; i < r && !counted; i++) {
             counted = share_limit(e, i, r);
@@ -108,7 +108,10 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns)
      * exchanges cost publishers. All ranks read the same headers, so all decide alike. */
     e->barriers = e->barriers && e->ranks_per_cpu <= 1;
     e->publishes_unfenced = e->barriers && e->size <= 64;
-    const double pause = pause_ns(e);
+    if (e->pause_ns == 0) {
+        measure_pause(e);
+    }
+    const double pause = e->pause_ns;
     const double polls = (double)spin_ns / pause;
     e->spin_polls = polls > 1e9 ? 1000000000u : (unsigned)polls;
     e->background_polls = e->ranks_per_cpu <= 0.5 ? e->spin_polls : (unsigned)(BACKGROUND_SPIN_NS / pause);

@@ -45,7 +45,7 @@ void tti_membarrier_detect(struct tti_engine *e)
 {
     e->barriers = true;
     for (int r = 0; r < e->size; r++) {
-        e->barriers = e->barriers && tti_header(e, r)->barriers != 0;
+        e->barriers = e->barriers && tti_home(e, r)->barriers != 0;
     }
 }
 

@@ -40,13 +40,14 @@ static void descriptors_are_checked(void **state)
     tutti_error e;
     struct tti_mapping m = {.fd = -1};
     struct tti_mapping got = {.fd = -1};
-    assert_int_equal(tti_mapping_create("test", 8192, 4096, &m, &e), TUTTI_OK);
-    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 3, &got, &e), TUTTI_PROTOCOL); /* not sealed */
+    assert_int_equal(tti_mapping_create("test", 8192, 0, 4096, &m, &e), TUTTI_OK);
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 0, 3, &got, &e), TUTTI_PROTOCOL); /* not sealed */
     assert_non_null(strstr(e.message, "rank 3"));
     assert_int_equal(tti_mapping_seal(&m, &e), TUTTI_OK);
-    assert_int_equal(tti_mapping_adopt(dup(m.fd), 4096, 0, 3, &got, &e), TUTTI_PROTOCOL); /* another size */
-    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 1, 3, &got, &e), TUTTI_PROTOCOL); /* a doorbell is writable */
-    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 3, &got, &e), TUTTI_OK);
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 4096, 0, 0, 3, &got, &e), TUTTI_PROTOCOL); /* another size */
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 1, 3, &got, &e),
+                     TUTTI_PROTOCOL); /* a doorbell is writable */
+    assert_int_equal(tti_mapping_adopt(dup(m.fd), 8192, 0, 0, 3, &got, &e), TUTTI_OK);
     m.base[4095] = 99; /* the owner's mapping stays writable, and the peer sees it */
     assert_int_equal(got.base[4095], 99);
     assert_int_equal(tti_mapping_commit(&m, 4096, 4096), TUTTI_OK);

@@ -156,8 +156,12 @@ tutti_status tti_heap_view_open(const tutti_open_info *info, struct tti_heap_vie
     }
     pthread_mutex_lock(&h->lock);
     v->next = h->views;
+    v->link = &h->views;
+    if (v->next) {
+        v->next->link = &v->next;
+    }
     h->views = v;
-    tti_heap_publish(h);
+    tti_heap_publish_in(h, v);
     pthread_mutex_unlock(&h->lock);
     *view = v;
     return TUTTI_OK;
@@ -202,10 +206,10 @@ void tti_heap_view_close(struct tti_heap_view *view)
     }
     struct tti_heap_shared *h = view->shared;
     pthread_mutex_lock(&h->lock);
-    for (struct tti_heap_view **link = &h->views; *link; link = &(*link)->next) {
-        if (*link == view) {
-            *link = view->next;
-            break;
+    if (view->link) {
+        *view->link = view->next;
+        if (view->next) {
+            view->next->link = view->link;
         }
     }
     int left = --h->references;

@@ -55,17 +55,22 @@ void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, ui
     unmap_retired(h);
 }
 
+void tti_heap_publish_in(struct tti_heap_shared *h, struct tti_heap_view *v)
+{
+    for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
+        const struct tti_heap_region *region = &h->regions[i];
+        bool by_all = region->taken && region->fd >= 0 && region->mapped;
+        for (int r = 0; r < v->size && by_all; r++) {
+            by_all = region->mapped[v->member_of[r]];
+        }
+        tti_heap_own(&v->table, i, by_all ? mapped_word(h, h->own, i) : 0);
+    }
+}
+
 void tti_heap_publish(struct tti_heap_shared *h)
 {
     for (struct tti_heap_view *v = h->views; v; v = v->next) {
-        for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
-            const struct tti_heap_region *region = &h->regions[i];
-            bool by_all = region->taken && region->fd >= 0 && region->mapped;
-            for (int r = 0; r < v->size && by_all; r++) {
-                by_all = region->mapped[v->member_of[r]];
-            }
-            tti_heap_own(&v->table, i, by_all ? mapped_word(h, h->own, i) : 0);
-        }
+        tti_heap_publish_in(h, v);
     }
 }
 

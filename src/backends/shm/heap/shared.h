@@ -5,8 +5,9 @@
 
 #include "backends/shm/heap/state.h"
 
-/* Stores in each view which own regions it may name now. Under the lock. */
+/* Stores in each view, or in one, which own regions it may name now. Under the lock. */
 void tti_heap_publish(struct tti_heap_shared *h);
+void tti_heap_publish_in(struct tti_heap_shared *h, struct tti_heap_view *v);
 
 /* All ranks of the view have mapped the own region. Under the lock. */
 void tti_heap_mark_mapped(struct tti_heap_view *v, unsigned region);

@@ -53,6 +53,7 @@ struct tti_heap_shared {
 
 struct tti_heap_view {
     struct tti_heap_view *next;
+    struct tti_heap_view **link; /* that points here; NULL: the view is in no list */
     struct tti_heap_shared *shared;
     struct tti_heap table;
     int rank;

@@ -14,18 +14,13 @@
 #include "core/group/plan.h"
 #include "core/group/records/hello.h"
 
-/* After a time-out: all ranks that have not put `stem`/RANK yet, in one sentence. */
-static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
-                                 int64_t waited_ms, tutti_error *error)
+tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
+                                      void *user, int64_t waited_ms, tutti_error *error)
 {
     char names[200] = "";
     int first = -1;
     for (int r = 0; r < plan->size; r++) {
-        char key[40];
-        char value[sizeof(struct tti_hello)]; /* the largest record */
-        size_t length;
-        snprintf(key, sizeof(key), "%s/%d", stem, r);
-        if (rv->get(rv->self, key, value, sizeof(value), &length, 0, NULL) == TUTTI_TIMEOUT) {
+        if (is_missing(user, r)) {
             size_t used = strlen(names);
             snprintf(names + used, sizeof(names) - used, "%s%d", first < 0 ? "" : ", ", r);
             first = first < 0 ? r : first;
@@ -35,6 +30,21 @@ static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_
                   tutti_operation_name(plan->operation), plan->size, (long long)waited_ms, names);
     error->suspect = first;
     return TUTTI_TIMEOUT;
+}
+
+struct records {
+    const tutti_rendezvous *rv;
+    const char *stem;
+};
+
+static bool is_record_missing(void *user, int32_t member)
+{
+    const struct records *records = user;
+    char key[40];
+    char value[sizeof(struct tti_hello)]; /* the largest record */
+    size_t length;
+    snprintf(key, sizeof(key), "%s/%d", records->stem, member);
+    return records->rv->get(records->rv->self, key, value, sizeof(value), &length, 0, NULL) == TUTTI_TIMEOUT;
 }
 
 /* A record that is there after all counts more than a failed wait. */
@@ -57,7 +67,9 @@ tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_
         if (status == TUTTI_TIMEOUT &&
             error->suspect < 0) { /* else the time-out is a report of another rank, which names the missing one */
             const bool whole = plan->watch.deadline_ns != 0 && tti_remaining_ms(plan->watch.deadline_ns) == 0;
-            return name_missing(plan, rv, stem, whole ? plan->watch.timeout_ms : plan->opening_ms, error);
+            struct records all = {.rv = rv, .stem = stem};
+            return tti_collect_name_missing(plan, is_record_missing, &all,
+                                            whole ? plan->watch.timeout_ms : plan->opening_ms, error);
         }
         const bool longer = status == TUTTI_PROTOCOL && length > bytes;
         if (status != TUTTI_OK && !longer) {

@@ -3,6 +3,7 @@
 #ifndef TTI_CORE_GROUP_RECORDS_COLLECT_H
 #define TTI_CORE_GROUP_RECORDS_COLLECT_H
 
+#include <stdbool.h>
 #include <tutti/backend.h>
 
 struct tti_group_plan;
@@ -16,5 +17,9 @@ typedef tutti_status (*tti_collect_check)(const struct tti_group_plan *plan, con
  * record. `error` is not NULL. */
 tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                                  void *records, size_t bytes, tti_collect_check check, tutti_error *error);
+
+/* After a time-out: names all members for which is_missing is true, in one sentence. Returns TIMEOUT. */
+tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
+                                      void *user, int64_t waited_ms, tutti_error *error);
 
 #endif

@@ -22,7 +22,7 @@ static void make(struct group *g, int size)
 {
     memset(g, 0, sizeof(*g));
     g->engine.size = size;
-    g->engine.segments = g->segments;
+    g->engine.segments = g->engine.homes = g->segments;
     g->engine.barriers = true;
     for (int r = 0; r < size; r++) {
         g->segments[r] = (unsigned char *)&g->headers[r];

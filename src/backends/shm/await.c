@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Each process has one word in its own segment of the root on which the others sleep. It grows with each step that the
+ * process takes in forming a group, whichever group that is. Cost: a system call for each step, and one for each sleep.
+ */
+#include "backends/shm/await.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "engine/lane.h"
+#include "engine/wait/wait.h"
+
+/* At least. Ranks that make groups in a loop would otherwise send each other to sleep in turn, where a wake-up takes
+ * longer than the engine's own limit. */
+#define YIELD_NS 200000
+
+void tti_shm_notify(struct tti_root *root)
+{
+    _Atomic uint32_t *word = &tti_root_header(root, root->rank)->formations;
+    /* seq_cst: comes after the step; pairs with the acquire in tti_shm_await */
+    atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static void sleep_on(_Atomic uint32_t *word, uint32_t seen, int64_t until_ns)
+{
+    const int64_t left = until_ns - tti_now_ns();
+    if (left > 0) {
+        const struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+        syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, NULL, 0);
+    }
+}
+
+void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engine *e, bool (*is_over)(void *user),
+                   void *user, int64_t until_ns)
+{
+    _Atomic uint32_t *word = &tti_root_header(root, rank)->formations;
+    bool over = is_over(user);
+    for (unsigned i = 0; i < e->spin_polls && !over; i++) {
+        tti_backoff();
+        over = is_over(user);
+    }
+    int64_t now = tti_now_ns();
+    const int64_t yield_until = now + (e->yield_ns > YIELD_NS ? e->yield_ns : YIELD_NS);
+    while (!over && now < until_ns) {
+        /* acquire: pairs with tti_shm_notify */
+        const uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
+        over = is_over(user);
+        if (!over && now < yield_until) {
+            sched_yield();
+        } else if (!over) {
+            sleep_on(word, seen, until_ns);
+        }
+        now = tti_now_ns();
+    }
+}
