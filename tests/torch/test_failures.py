@@ -17,6 +17,8 @@ from pathlib import Path
 import ranks
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.distributed.fsdp import fully_shard
 
 
 def raises(kind, words, call):
@@ -93,19 +95,34 @@ def deadlines():
     dist.barrier()
 
 
+class Death:
+    """The death of rank 1, with its time in a file of `folder` that all ranks read."""
+
+    def __init__(self, folder):
+        self.file = Path(folder) / "death"
+
+    def __call__(self, *_of_a_hook):
+        """Ends the process of rank 1; does nothing on other ranks."""
+        if dist.get_rank() == 1:
+            self.file.write_text(str(time.monotonic()), encoding="utf-8")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def met_by(self, call, kind=dist.DistBackendError):
+        """Expects an error of `call` that names rank 1. Returns how many seconds after the death it came."""
+        error = raises(kind, "PEER_DEAD|REVOKED", call)
+        end = time.monotonic()
+        assert "rank 1" in str(error), error
+        return end - float(self.file.read_text(encoding="utf-8"))
+
+
 def death(folder):
-    """Rank 1 dies while the others wait for it: they get an error that names it. Returns after how many seconds."""
-    rank = dist.get_rank()
+    """Rank 1 dies while the others wait for it."""
+    die = Death(folder)
     dist.barrier()
-    file = Path(folder) / "death"
-    if rank == 1:
-        time.sleep(0.3)
-        file.write_text(str(time.monotonic()), encoding="utf-8")
-        os.kill(os.getpid(), signal.SIGKILL)
-    error = raises(dist.DistBackendError, "PEER_DEAD|REVOKED", lambda: dist.all_reduce(torch.ones(4)))
-    end = time.monotonic()
-    assert "rank 1" in str(error), error
-    return end - float(file.read_text(encoding="utf-8"))
+    if dist.get_rank() == 1:
+        time.sleep(0.3)  # the others wait by then
+    die()
+    return die.met_by(lambda: dist.all_reduce(torch.ones(4)))
 
 
 def death_async():
@@ -118,6 +135,58 @@ def death_async():
     raises(RuntimeError, "rank 1", future.wait)
     assert work.is_completed() and not work.is_success()
     raises(dist.DistBackendError, "rank 1", lambda: dist.send(torch.ones(1), 1))
+
+
+def layers():
+    return torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+
+
+def ddp_hook(die):
+    """Rank 1 dies in the backward pass: its first bucket is on the way, its last one is not."""
+    model = torch.nn.parallel.DistributedDataParallel(layers(), bucket_cap_mb=0.01)
+    return model, lambda: model.module[1].weight.register_hook(die)
+
+
+def ddp_comm_hook(die):
+    """Rank 1 dies in the communication hook of its second bucket."""
+    model = torch.nn.parallel.DistributedDataParallel(layers(), bucket_cap_mb=0.01)
+    armed = threading.Event()
+
+    def hook(group, bucket):
+        if armed.is_set() and bucket.index() == 1:
+            die()
+        return allreduce_hook(group, bucket)
+
+    model.register_comm_hook(None, hook)
+    return model, armed.set
+
+
+def fsdp2_hook(die):
+    """Rank 1 dies in the backward pass, between two layers."""
+    model = layers()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    return model, lambda: model[1].register_full_backward_hook(die)
+
+
+def death_in_step(program, folder):
+    """Training steps, in the third of which rank 1 is killed."""
+    die = Death(folder)
+    model, arm = program(die)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step():
+        loss = model(torch.ones(8, 64)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    step()
+    step()
+    arm()
+    # Torch turns the error of a then-callback in Python, as in this hook, into a RuntimeError with the same text.
+    return die.met_by(step, RuntimeError if program is ddp_comm_hook else dist.DistBackendError)
 
 
 def aborted():
@@ -151,8 +220,8 @@ def monitored():
             f"Rank {rank} successfully reached monitoredBarrier",
             lambda: tutti.torch.monitored_barrier(timeout=0.2),
         )
-    else:
-        time.sleep(1)
+    dist.barrier()
+    if rank == 0:
         raises(
             dist.DistBackendError,
             "Rank 1 failed to pass monitoredBarrier",
@@ -218,13 +287,21 @@ class Failures(unittest.TestCase):
     def test_deadlines(self):
         ranks.run(2, deadlines)
 
-    def test_death(self):
+    def deaths(self, name, function, *args):
         for size in (2, 4):
             with tempfile.TemporaryDirectory() as folder:
-                values = ranks.run(size, death, folder, killed={1})
+                values = ranks.run(size, function, *args, folder, killed={1})
             # On an idle machine some milliseconds. No test depends on it: a busy one may take longer.
             slowest = max(value for value in values if value is not None)
-            print(f"{size} ranks: the last one had the error {slowest * 1e3:.0f} ms after the death", file=sys.__stdout__)
+            print(f"{name}, {size} ranks: the last error {slowest * 1e3:.0f} ms after the death", file=sys.__stdout__)
+
+    def test_death(self):
+        self.deaths("all_reduce", death)
+
+    def test_death_in_step(self):
+        for program in (ddp_hook, ddp_comm_hook, fsdp2_hook):
+            with self.subTest(program.__name__):
+                self.deaths(program.__name__, death_in_step, program)
 
     def test_death_async(self):
         ranks.run(2, death_async, killed={1})
