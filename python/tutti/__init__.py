@@ -11,12 +11,14 @@ Start one process for each CPU: `tutti run -- python program.py`. docs/python.md
 from . import _errors
 from ._errors import *  # noqa: F403
 from ._events import Event, Events
-from ._group import ANY, ANY_SOURCE, ANY_TAG, CAPABILITIES, REDUCE_OPS, Batch, Group, Message, Record, reduce_op
+from ._group import CAPABILITIES, Group, Record
 from ._heap import Registration
 from ._install import include, library, program
 from ._library import Setting, backends, finalize, init, join, load_backend, reduce_op_valid, run_threads, settings
 from ._library import status_text, version, version_info
+from ._messages import ANY, ANY_SOURCE, ANY_TAG, Batch, Message
 from ._native import lib
+from ._operation import REDUCE_OPS, reduce_op
 from ._overlap import Bucketer
 from ._tensor import DTYPES, Tensor
 from ._work import CancelToken, Queue, Task, Work

@@ -4,6 +4,7 @@
 import ctypes
 from typing import Dict, NoReturn, Optional, Tuple, Type
 
+from . import _status
 from ._native import ErrorStruct, lib
 
 # fmt: off
@@ -26,7 +27,7 @@ class Error(Exception):
     of the library behind the backend.
     """
 
-    code: int = 0
+    code: int = _status.OK
 
     def __init__(self, message: str, details: Optional[ErrorStruct] = None):
         super().__init__(message)
@@ -59,19 +60,19 @@ _SCOPES = ("call", "work", "group", "process")
 class InvalidArgument(Error, ValueError):
     """An argument is outside what the function accepts."""
 
-    code = 1
+    code = _status.INVALID_ARGUMENT
 
 
 class BadState(Error, RuntimeError):
     """The object is not in a state that allows this call, or it was destroyed."""
 
-    code = 2
+    code = _status.BAD_STATE
 
 
 class Busy(Error):
     """Operations are still pending."""
 
-    code = 3
+    code = _status.BUSY
 
 
 class WaitLimit(Busy, TimeoutError):
@@ -81,145 +82,145 @@ class WaitLimit(Busy, TimeoutError):
 class WouldDeadlock(Error, RuntimeError):
     """Waiting here could never end, as in a callback of the group."""
 
-    code = 4
+    code = _status.WOULD_DEADLOCK
 
 
 class Unsupported(Error, NotImplementedError):
     """The backend of this group cannot do this."""
 
-    code = 5
+    code = _status.UNSUPPORTED
 
 
 class NotAvailable(Error):
     """The backend cannot be used on this machine."""
 
-    code = 6
+    code = _status.NOT_AVAILABLE
 
 
 class NotFound(Error, LookupError):
     """There is nothing of that name."""
 
-    code = 7
+    code = _status.NOT_FOUND
 
 
 class NoMemory(Error, MemoryError):
     """Out of memory."""
 
-    code = 8
+    code = _status.NO_MEMORY
 
 
 class NoResource(Error, OSError):
     """Out of descriptors, threads or another limited resource."""
 
-    code = 9
+    code = _status.NO_RESOURCE
 
 
 class DeviceMismatch(Error, ValueError):
     """The tensor lies on another device than the group works on."""
 
-    code = 10
+    code = _status.DEVICE_MISMATCH
 
 
 class Mismatch(Error, ValueError):
     """The ranks called different operations, or with different arguments. The group stays usable."""
 
-    code = 11
+    code = _status.MISMATCH
 
 
 class Cancelled(Error):
     """The operation was cancelled before it started."""
 
-    code = 12
+    code = _status.CANCELLED
 
 
 class TooLate(Error):
     """The operation has started and cannot be cancelled."""
 
-    code = 13
+    code = _status.TOO_LATE
 
 
 class RankTaken(Error):
     """Another process has claimed this rank."""
 
-    code = 14
+    code = _status.RANK_TAKEN
 
 
 class Version(Error):
     """The parties speak different versions."""
 
-    code = 15
+    code = _status.VERSION
 
 
 class Auth(Error, PermissionError):
     """The other side belongs to another user or holds another token."""
 
-    code = 16
+    code = _status.AUTH
 
 
 class Protocol(Error, ConnectionError):
     """The other side sent something that is not in the protocol."""
 
-    code = 17
+    code = _status.PROTOCOL
 
 
 class Forked(Error, RuntimeError):
     """The handle was made by the parent process."""
 
-    code = 18
+    code = _status.FORKED
 
 
 class System(Error, OSError):
     """The operating system refused; vendor_code holds errno."""
 
-    code = 19
+    code = _status.SYSTEM
 
 
 class Backend(Error):
     """The library behind the backend failed; vendor_code holds its code."""
 
-    code = 20
+    code = _status.BACKEND
 
 
 class Internal(Error):
     """A defect in Tutti."""
 
-    code = 21
+    code = _status.INTERNAL
 
 
 class Timeout(Error, TimeoutError):
     """The deadline passed; the text names the missing ranks. The group has failed."""
 
-    code = 22
+    code = _status.TIMEOUT
 
 
 class PeerLeft(Error, ConnectionError):
     """A rank destroyed its group or ended while others still needed it."""
 
-    code = 23
+    code = _status.PEER_LEFT
 
 
 class PeerDead(Error, ConnectionError):
     """A rank's process has died."""
 
-    code = 24
+    code = _status.PEER_DEAD
 
 
 class PeerCrashing(PeerDead):
     """A rank's process is writing a core dump."""
 
-    code = 25
+    code = _status.PEER_CRASHING
 
 
 class PeerCorrupt(Error, ConnectionError):
     """A rank published values that cannot be."""
 
-    code = 26
+    code = _status.PEER_CORRUPT
 
 
 class Revoked(Error):
     """The group failed earlier; the text says why."""
 
-    code = 27
+    code = _status.REVOKED
 
 
 def _classes(base: Type[Error]) -> Dict[int, Type[Error]]:

@@ -10,8 +10,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeV
 from . import _heap
 from ._call import int32
 from ._errors import Busy, checked, fail
-from ._group import Group, open_group, reduce_op
+from ._group import Group, open_group
 from ._native import RANK_FUNCTION, BackendStruct, ErrorStruct, KeyStruct, lib
+from ._operation import reduce_op
 from ._tensor import dtype_number
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
 
 from ._call import deadline_ms, int32
 from ._errors import checked, fail
-from ._group import reduce_op
 from ._native import BucketerStruct, ErrorStruct, lib
+from ._operation import reduce_op
 from ._tensor import writing
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVa
 from ._call import limit_ms, local
 from ._errors import BadState, CLASSES, Error, WaitLimit, checked, error_from, fail
 from ._native import ErrorStruct, lib
+from ._status import BAD_STATE, BUSY, CANCELLED
 
-BAD_STATE, BUSY, CANCELLED = 2, 3, 12
 _SLICE_MS = 100  # the main thread runs signal handlers so often while it waits
 T = TypeVar("T")
 
