@@ -3,10 +3,12 @@
 
     bench_steps.py CSV [--seconds S]
 
-A training step of DDP and of FSDP2, and one token of tensor-parallel decoding, each with the same model over each backend, in
-turn. The time of a step is that of the slowest rank.
+A training step of DDP and of FSDP2, and one token of tensor-parallel decoding, each with the same model over each contender,
+in turn. "tutti/heap" is tutti with memory from which torch takes the buffers of DDP and FSDP2 (tutti.torch.reserve). The time
+of a step is that of the slowest rank.
 """
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -21,6 +23,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import _tutti_torch_backend
+import tutti.torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "torch"))
 from ddp import network  # noqa: E402
@@ -28,31 +31,41 @@ from decode import split_by_hand  # noqa: E402
 from fsdp2 import Loss  # noqa: E402
 from llama import SHAPES, Llama  # noqa: E402
 
-BACKENDS = ("tutti", "gloo")
+HEAP = "tutti/heap"
+RESERVED = 64 << 20  # bytes
 
 
-def ddp(group):
-    torch.manual_seed(1)
-    model = DistributedDataParallel(network(), process_group=group)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    images, labels = torch.rand(256 // dist.get_world_size(), 784), torch.randint(10, (256 // dist.get_world_size(),))
+def large():
+    """16 MiB of gradients for few operations."""
+    return nn.Sequential(nn.Linear(784, 1024), *(nn.Linear(1024, 1024) for _ in range(3)), nn.Linear(1024, 10))
 
-    def step():
-        loss = nn.functional.cross_entropy(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-    return step
+
+def ddp(network, batch):
+    """`batch` images a step, of all ranks together."""
+    def make(group):
+        torch.manual_seed(1)
+        model = DistributedDataParallel(network(), process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        mine = batch // dist.get_world_size()
+        images, labels = torch.rand(mine, 784), torch.randint(10, (mine,))
+
+        def step():
+            loss = nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.item()
+        return step
+    return make
 
 
 def fsdp2(group):
     torch.manual_seed(1)
     model = Loss(Llama(SHAPES["tiny"]))
     mesh = DeviceMesh.from_group(group, "cpu")
-    for layer in model.model.layers:
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    for module in [*model.model.layers, model]:
+        fully_shard(module, mesh=mesh)
+        module.set_allocate_memory_from_process_group_for_comm(True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     samples = torch.randint(256, (4, 65))
 
@@ -82,9 +95,12 @@ def decoder(shape):
     return make
 
 
+TRAINING = {"ddp step": ddp(network, 256), "ddp step 16M": ddp(large, 16), "fsdp2 step": fsdp2}
+
+
 def programs(size):
     """{name: function that makes a step}; a shape whose heads the ranks cannot divide is left out."""
-    made = {"ddp step": ddp, "fsdp2 step": fsdp2}
+    made = dict(TRAINING)
     made.update({f"decode {name}": decoder(name) for name, shape in SHAPES.items() if shape.kv_heads % size == 0})
     return made
 
@@ -114,21 +130,26 @@ def main():
     parser.add_argument("csv")
     parser.add_argument("--seconds", type=float, default=4.0, help="for each program, of both backends together")
     options = parser.parse_args()
+    os.environ["DDP_DISABLE_COMM_MEM"] = "0"  # DDP takes buckets from the process group if it offers memory
     torch.set_num_threads(1)
     _tutti_torch_backend.register()  # as the entry point of the installed package does
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
-    groups = {name: dist.new_group(backend=name, timeout=timedelta(seconds=120)) for name in BACKENDS}
+    groups = {name: dist.new_group(backend=name.partition("/")[0], timeout=timedelta(seconds=120))
+              for name in ("tutti", HEAP, "gloo")}
+    tutti.torch.reserve(RESERVED, groups[HEAP])
 
     lines = [f"# date = {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC", f"# torch = {torch.__version__}",
              "program,backend,ranks,repetitions,p50_us,low_us,high_us"]
     for program, make in programs(dist.get_world_size()).items():
-        times = measure({name: make(group) for name, group in groups.items()}, options.seconds)
+        times = measure({name: make(group) for name, group in groups.items() if name != HEAP or program in TRAINING},
+                        options.seconds)
         for name, values in times.items():
             low, middle, high = (us * 1e6 for us in statistics.quantiles(values, n=4))
             lines.append(f"{program},{name},{dist.get_world_size()},{len(values)},{middle:.1f},{low:.1f},{high:.1f}")
         if dist.get_rank() == 0:
-            tutti, gloo = (statistics.median(times[name]) * 1e3 for name in BACKENDS)
-            print(f"{program:18} tutti {tutti:8.2f} ms  gloo {gloo:8.2f} ms  gloo / tutti {gloo / tutti:.2f}", flush=True)
+            shown = {name: statistics.median(values) * 1e3 for name, values in times.items()}
+            print(f"{program:18} " + "  ".join(f"{name} {ms:8.2f} ms" for name, ms in shown.items()) +
+                  f"  gloo / tutti {shown['gloo'] / shown['tutti']:.2f}", flush=True)
     if dist.get_rank() == 0:
         Path(options.csv).write_text("\n".join([*lines, ""]), encoding="utf-8")
     dist.destroy_process_group()

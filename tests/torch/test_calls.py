@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What frameworks call besides plain collectives: futures, objects, coalescing, messages, modes, wrappers."""
 
+import contextlib
 import os
 import unittest
 from datetime import timedelta
+from unittest import mock
 
 import ranks
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import _coalescing_manager
+from torch.distributed.fsdp import fully_shard
 
 
 def futures():
@@ -237,6 +242,98 @@ def memory():
     assert torch.isfinite(weight).all()
 
 
+def is_shared(tensor):
+    """Whether the tensor lies in shared memory, by the system's list of this process."""
+    address = tensor.data_ptr()
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            bounds, flags = line.split()[:2]
+            first, end = (int(bound, 16) for bound in bounds.split("-"))
+            if first <= address < end:
+                return flags.endswith("s")
+    raise AssertionError("an address that is not mapped")
+
+
+def layers():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
+
+
+def ddp_buffers(group):
+    """Whether each bucket of a step is shared memory."""
+    places = []
+
+    def hook(state, bucket):
+        places.append(is_shared(bucket.buffer()))
+        return allreduce_hook(state, bucket)
+
+    model = torch.nn.parallel.DistributedDataParallel(layers(), process_group=group, bucket_cap_mb=1)
+    model.register_comm_hook(group, hook)
+    model(torch.ones(4, 256)).sum().backward()
+    return places, model.module
+
+
+def fsdp2_buffers(group):
+    """Whether each tensor that a step gives to a collective is shared memory."""
+    places = []
+
+    def watched(function):
+        def call(output, input, **options):  # torch's names
+            places.extend([is_shared(output), is_shared(input)])
+            return function(output, input, **options)
+
+        return call
+
+    model = layers()
+    mesh = DeviceMesh.from_group(group, "cpu")
+    for module in [*model, model]:
+        fully_shard(module, mesh=mesh)
+        module.set_allocate_memory_from_process_group_for_comm(True)
+    names = ("all_gather_single", "reduce_scatter_single")
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(mock.patch.object(dist, name, watched(getattr(dist, name))))
+        model(torch.ones(4, 256)).sum().backward()
+    return places, model
+
+
+def reserved():
+    """Torch takes the buffers of DDP and FSDP2 from reserved memory; without it, and without room, from the system."""
+    import tutti.torch
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    os.environ["DDP_DISABLE_COMM_MEM"] = "0"
+    gradients = []
+    for nbytes, expected in ((0, {False}), (64 << 20, {True}), (400000, {False, True})):  # room for some
+        for program in (ddp_buffers, fsdp2_buffers):
+            group = dist.new_group()
+            if nbytes:
+                tutti.torch.reserve(nbytes, group)
+            places, model = program(group)
+            assert set(places) <= expected, (program.__name__, nbytes, places)
+            gradient = model[0].weight.grad
+            gradients.append(gradient.full_tensor() if program is fsdp2_buffers else gradient)
+    for gradient in gradients[1:]:
+        torch.testing.assert_close(gradient, gradients[0])
+    # Blocks return, in any order, and merge.
+    group = dist.new_group()
+    tutti.torch.reserve(1 << 20, group)
+    backend = group._get_backend(torch.device("cpu"))
+    for order in (range(4), (3, 1, 2, 0), (0, 2, 1, 3)):
+        taken = [backend.allocate_tensor(1 << 16, dtype=torch.float32, device=torch.device("cpu")) for _ in range(5)]
+        assert [is_shared(t) for t in taken] == [True] * 4 + [False]
+        for i in order:
+            taken[i] = None
+    if rank == 0:  # local: the other ranks do not allocate
+        mine = backend.allocate_tensor(1 << 18, dtype=torch.float32, device=torch.device("cpu"))
+    else:
+        mine = torch.empty(1 << 18)
+    mine.fill_(rank)
+    dist.all_reduce(mine, group=group)
+    dist.destroy_process_group()
+    assert (mine == size * (size - 1) / 2).all()  # the memory outlives the group
+
+
 def detail():
     size = dist.get_world_size()
     t = torch.ones(3)
@@ -326,6 +423,10 @@ class Calls(unittest.TestCase):
 
     def test_memory(self):
         self.each(memory)
+
+    def test_reserved(self):
+        for size in (2, 4):
+            ranks.run(size, reserved)
 
     def test_devices_in_the_name(self):
         self.each(futures, backend="cpu:tutti,cuda:gloo")

@@ -16,7 +16,7 @@ from torch import distributed
 
 from . import _extension
 
-__all__ = ["describe", "empty", "monitored_barrier", "register"]
+__all__ = ["describe", "empty", "monitored_barrier", "register", "reserve"]
 
 
 def _create_backend(options: Any, backend_options: Any) -> Any:
@@ -60,6 +60,16 @@ def empty(
     """
     tensor: torch.Tensor = _extension.load().empty(_backend(group), list(shape), dtype or torch.get_default_dtype())
     return tensor
+
+
+def reserve(nbytes: int, group: Optional[distributed.ProcessGroup] = None) -> None:
+    """Shares `nbytes` bytes of each rank, from which torch then takes communication buffers of this group. Collective.
+
+    DistributedDataParallel takes its buckets there if the environment has DDP_DISABLE_COMM_MEM=0, and FSDP2 its buffers
+    if set_allocate_memory_from_process_group_for_comm(True) was called on the module. What does not fit is ordinary
+    memory: slower, never wrong. Call it before the model is wrapped.
+    """
+    _extension.load().reserve(_backend(group), nbytes)
 
 
 def register(module: torch.nn.Module, group: Optional[distributed.ProcessGroup] = None) -> None:

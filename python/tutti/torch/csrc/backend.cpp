@@ -2,8 +2,6 @@
 #include "backend.hpp"
 
 #include <algorithm>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace tutti_torch {
 
@@ -75,24 +73,43 @@ void Backend::shutdown()
         tutti_error error;
         check(tutti_group_destroy(group_, &error), error);
     }
-    shared_.clear(); // the group's end has made it private memory
+    arenas_.clear(); // the group's end has made their memory private
+    const std::lock_guard lock(reserved_mutex_);
+    reserved_.clear();
 }
 
-// Memory that the group registers belongs to the tensor and to the group: it must not be unmapped while it is
-// registered, and may be used when it is not.
 at::Tensor Backend::empty(const std::vector<int64_t> &shape, c10::ScalarType type)
 {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t bytes = static_cast<size_t>(c10::multiply_integers(shape)) * c10::elementSize(type);
-    const size_t length = std::max<size_t>(1, (bytes + page - 1) / page) * page;
-    void *memory = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK(memory != MAP_FAILED, "tutti: out of memory: ", length, " bytes for tutti.torch.empty");
-    const std::shared_ptr<void> owner(memory, [length](void *mapped) { munmap(mapped, length); });
-    tutti_error error;
-    check(tutti_register(group_, memory, length, &error), error);
-    shared_.push_back(owner);
-    return at::from_blob(
-        memory, shape, [owner](void *) {}, at::TensorOptions(type));
+    arenas_.push_back(std::make_shared<Arena>(group_, bytes));
+    return *arenas_.back()->take(shape, at::TensorOptions(type));
+}
+
+void Backend::reserve(size_t bytes)
+{
+    auto arena = std::make_shared<Arena>(group_, bytes);
+    const std::lock_guard lock(reserved_mutex_);
+    reserved_.push_back(std::move(arena));
+}
+
+bool Backend::supportsTensorAlloc(c10::DeviceIndex)
+{
+    const std::lock_guard lock(reserved_mutex_);
+    return !reserved_.empty();
+}
+
+// Local, since torch may call it on some ranks only. What does not fit is private memory, from which collectives copy.
+at::Tensor Backend::allocateTensor(long size, at::TensorOptions options)
+{
+    if (options.device().is_cpu()) {
+        const std::lock_guard lock(reserved_mutex_);
+        for (const std::shared_ptr<Arena> &arena : reserved_) {
+            if (auto tensor = arena->take({size}, options)) {
+                return *std::move(tensor);
+            }
+        }
+    }
+    return at::empty({size}, options);
 }
 
 std::string Backend::describe() const

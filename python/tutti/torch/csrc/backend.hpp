@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "arena.hpp"
 #include "store.hpp"
 #include "work.hpp"
 
@@ -76,6 +77,10 @@ public:
 
     // A tensor in memory that the ranks share (tutti_register). Collective.
     at::Tensor empty(const std::vector<int64_t> &shape, c10::ScalarType type);
+    // Shares `bytes` bytes, from which torch takes the buffers of DDP and FSDP2 by the two functions below. Collective.
+    void reserve(size_t bytes);
+    bool supportsTensorAlloc(c10::DeviceIndex index) override;
+    at::Tensor allocateTensor(long size, at::TensorOptions options = {}) override;
     // What tutti_group_describe says.
     std::string describe() const;
 
@@ -136,7 +141,9 @@ private:
     const c10::intrusive_ptr<Options> options_;
     StoreBridge store_; // until the group is destroyed
     tutti_group *group_ = nullptr;
-    std::vector<std::shared_ptr<void>> shared_; // registered memory
+    std::vector<std::shared_ptr<Arena>> arenas_; // of empty(), each with one tensor
+    std::mutex reserved_mutex_;                  // FSDP2 allocates on the threads of the backward pass
+    std::vector<std::shared_ptr<Arena>> reserved_;
     std::atomic<uint64_t> sequence_{0};
     std::atomic<int64_t> reports_{0}; // of this rank, in monitored barriers
 };

@@ -32,6 +32,11 @@ static at::Tensor empty(const c10::intrusive_ptr<c10d::Backend> &backend, const 
     return own(backend).empty(shape, type);
 }
 
+static void reserve(const c10::intrusive_ptr<c10d::Backend> &backend, size_t bytes)
+{
+    own(backend).reserve(bytes);
+}
+
 static std::string describe(const c10::intrusive_ptr<c10d::Backend> &backend)
 {
     return own(backend).describe();
@@ -43,6 +48,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
     module.def("create", &tutti_torch::create, py::call_guard<py::gil_scoped_release>());
     module.def("empty", &tutti_torch::empty, py::call_guard<py::gil_scoped_release>());
+    module.def("reserve", &tutti_torch::reserve, py::call_guard<py::gil_scoped_release>());
     module.def("describe", &tutti_torch::describe);
     module.def("end_futures", &tutti_torch::end_futures, py::call_guard<py::gil_scoped_release>());
 }
