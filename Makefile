@@ -113,7 +113,7 @@ help:
 	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
 	@echo "make bench-hosts measure all_reduce between two hosts with a slow link, as root, into bench/results/"
-	@echo "make bench-torch compare with gloo under torch.distributed, into bench/results/ (a quarter of an hour; needs PyPI)"
+	@echo "make bench-torch compare with gloo under torch.distributed, into bench/results/ (8 minutes; needs PyPI)"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
 	@echo "make format      format all C sources"
 	@echo "make install     install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"

@@ -200,7 +200,7 @@ def colour_rules(dark):
     return "".join(f".k{i}{{stroke:{colour}}}.f{i}{{fill:{colour}}}" for i, colour in enumerate(COLOURS[dark]))
 
 
-def picture(ranks, panels):
+def picture(title, panels):
     styles = styles_of(panels)
     columns = min(3, max(1, len(panels)))
     total = 760 if columns == 1 else 1000
@@ -209,7 +209,6 @@ def picture(ranks, panels):
     entries, legend_height = legend(styles, total, 44)
     head = 34 + legend_height + 8
     height = head + -(-len(panels) // columns) * panel_height + MARGIN / 2
-    title = f"Latency against size, {ranks} ranks on one host (median; lower is better)"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height:.0f}" width="{total}" height="{height:.0f}" '
            f'role="img">', f"<title>{escape(title)}</title>", "<style>", STYLE, colour_rules(False),
            f"@media (prefers-color-scheme: dark){{{DARK}{colour_rules(True)}}}", "</style>",
@@ -227,7 +226,8 @@ def main():
     folder = Path(sys.argv[1])
     for name in sys.argv[2:]:
         ranks, panels = read_lines(folder / f"{name}.csv")
-        (folder / f"{name}.svg").write_text(picture(ranks, panels), encoding="utf-8")
+        title = f"Latency against size, {ranks} ranks on one host (median; lower is better)"
+        (folder / f"{name}.svg").write_text(picture(title, panels), encoding="utf-8")
     return 0
 
 

@@ -99,10 +99,11 @@ TRAINING = {"ddp step": ddp(network, 256), "ddp step 16M": ddp(large, 16), "fsdp
 
 
 def programs(size):
-    """{name: function that makes a step}; a shape whose heads the ranks cannot divide is left out."""
-    made = dict(TRAINING)
-    made.update({f"decode {name}": decoder(name) for name, shape in SHAPES.items() if shape.kv_heads % size == 0})
-    return made
+    """{name: function that makes a step}. Left out: a shape whose heads the ranks cannot divide, and with more than two ranks
+    the large shapes, of which each rank builds the whole."""
+    fits = {name: shape for name, shape in SHAPES.items()
+            if shape.kv_heads % size == 0 and (size <= 2 or shape.hidden < 1000)}
+    return {**TRAINING, **{f"decode {name}": decoder(name) for name in fits}}
 
 
 def measure(steps, seconds):

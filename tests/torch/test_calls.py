@@ -75,6 +75,13 @@ def coalesced():
                 dist.all_reduce(t)
         manager.wait()
         assert all((t == size * (size - 1) / 2).all() for t in tensors)
+        # A tensor that is twice in the list, and one that overlaps it, are reduced from their first values.
+        t = torch.arange(6.0) + rank
+        expected = [x * size + size * (size - 1) / 2 for x in range(6)]
+        work = dist.all_reduce_coalesced([t, t[2:4], t], async_op=asynchronous)
+        if asynchronous:
+            work.wait()
+        assert t.tolist() == expected, t
         inputs = [torch.full((2,), float(rank + i)) for i in range(3)]
         outputs = [torch.zeros(2 * size) for _ in range(3)]
         with _coalescing_manager(async_ops=asynchronous) as manager:

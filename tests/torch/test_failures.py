@@ -203,6 +203,7 @@ def monitored():
     import tutti.torch
 
     rank, size = dist.get_rank(), dist.get_world_size()
+    tutti.torch.monitored_barrier()
     for _ in range(3):
         tutti.torch.monitored_barrier(timeout=5)
     if rank == 0:

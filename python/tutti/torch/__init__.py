@@ -102,9 +102,10 @@ def monitored_barrier(
     """torch.distributed.monitored_barrier, which torch offers for gloo only. timeout: a timedelta, or seconds."""
     if distributed.distributed_c10d._rank_not_in_group(group):
         return
-    if timeout is None:
-        timeout = _backend(group).options._timeout
+    process_group: Any = _process_group(group)  # torch's declarations lack the function
+    if timeout is None:  # the group's
+        process_group.monitored_barrier(wait_all_ranks=wait_all_ranks)
+        return
     if not isinstance(timeout, timedelta):
         timeout = timedelta(seconds=timeout)
-    process_group: Any = _process_group(group)  # torch's declarations lack the function
     process_group.monitored_barrier(timeout, wait_all_ranks=wait_all_ranks)

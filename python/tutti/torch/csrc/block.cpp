@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "block.hpp"
 
+#include <algorithm>
+
 namespace tutti_torch {
 
 static bool is_compact(const at::Tensor &tensor)
@@ -122,6 +124,24 @@ void Block::separate(const Block &output, std::optional<ptrdiff_t> offset)
     if (!is_copy() && !apart && !(offset && in - out == *offset)) {
         allocate();
         load();
+    }
+}
+
+void Block::separate(std::vector<Block> &blocks)
+{
+    std::vector<Block *> order;
+    for (Block &block : blocks) {
+        order.push_back(&block);
+    }
+    std::sort(order.begin(), order.end(), [](const Block *a, const Block *b) { return a->data_ < b->data_; });
+    const char *end = nullptr;
+    for (Block *block : order) {
+        if (!block->is_copy() && static_cast<const char *>(block->data_) < end) {
+            block->allocate();
+            block->load();
+        } else {
+            end = std::max(end, static_cast<const char *>(block->data_) + block->bytes());
+        }
     }
 }
 

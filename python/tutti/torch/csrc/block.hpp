@@ -36,6 +36,8 @@ public:
     // Moves an input to a copy if it shares memory with `output`. It is in place, which is valid, if it begins `offset`
     // bytes behind the output.
     void separate(const Block &output, std::optional<ptrdiff_t> offset);
+    // Moves blocks that share memory to copies, except one of them: a tensor may be twice in a list that is updated.
+    static void separate(std::vector<Block> &blocks);
 
 private:
     Block(std::vector<at::Tensor> tensors, bool with_values);

@@ -79,6 +79,9 @@ WorkPtr Backend::reduce_all(Tensors &tensors, c10d::OpType type, const c10d::All
     for (const at::Tensor &tensor : tensors) {
         blocks.push_back(Block::updating({tensor}));
     }
+    if (blocks.size() > 1) {
+        Block::separate(blocks);
+    }
     const Reduction r = reduction(options.reduceOp, blocks[0].type());
     Call call = begin(type, "tutti:all_reduce", options, tensors, {tensors});
     call.writes = blocks;
