@@ -5,9 +5,10 @@
  *
  * A rank publishes the address of its tensor in its own process, marked as such. Peers hand that address to the kernel
  * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
- * docs/decisions/0023 and 0024 have the figures. By default it serves a very large all_to_all between ranks with
- * different third-level caches, where it takes less memory bandwidth. p2p/single_copy.c uses it for messages. Each rank
- * decides by the distance of its readers; if not all decide for it, all stage.
+ * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all of ranks that share
+ * CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes less memory
+ * bandwidth. p2p/single_copy.c uses it for messages. Each rank decides by the distance of its readers; if not all
+ * decide for it, all stage.
  *
  * Reductions need all inputs at once, and push results, so they stage.
  *
@@ -121,21 +122,26 @@ static bool is_pulled(tutti_operation kind)
            kind == TUTTI_OP_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
 }
 
-/* By default only where measurements favour it. In a stream, writer and readers copy at the same time; here only
- * readers do. */
-static bool pays(const struct tti_lane *lane, tutti_operation kind)
+/* The size of a call from which on the kernel copies; by default only where measurements favour it. */
+static uint64_t least_bytes(const struct tti_lane *lane, tutti_operation kind)
 {
-    return tti_stage_is_far(lane) && kind == TUTTI_OP_ALL_TO_ALL;
+    const struct tti_tuning *t = &lane->engine->tuning;
+    if (t->single_copy_near != 0) {
+        return is_pulled(kind) ? t->single_copy : TTI_TUNING_NEVER;
+    }
+    if (kind != TUTTI_OP_ALL_TO_ALL) {
+        return TTI_TUNING_NEVER; /* a stage that many read is written once */
+    }
+    return tti_stage_is_far(lane) && t->single_copy < t->single_copy_shared_cpus ? t->single_copy
+                                                                                 : t->single_copy_shared_cpus;
 }
 
 bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op)
 {
-    struct tti_engine *e = lane->engine;
     if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.outer > 1) {
         return false; /* it would take a system call for each row */
     }
-    return is_pulled(op->kind) && (pays(lane, op->kind) || e->tuning.single_copy_near != 0) &&
-           tti_call_bytes(lane, op) >= e->tuning.single_copy && tti_single_copy_all_can(e);
+    return tti_call_bytes(lane, op) >= least_bytes(lane, op->kind) && tti_single_copy_all_can(lane->engine);
 }
 
 bool tti_single_copy_allowed(const struct tti_lane *lane)

@@ -39,6 +39,9 @@
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
  * last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
+ * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
+ *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023). From the size on
+ *   at which the tensors of all ranks together are twice the last-level caches.
  * stream: never, unless a user sets it. Folds and copies out of stages were slower past the caches at every size up to
  *   256 MiB: they wait for lines of other cores, and have fewer stores under way.
  *
@@ -201,13 +204,22 @@ static uint64_t far_for(uint64_t stage, const struct tti_profile *p)
     return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
 }
 
-static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *p)
+/* Bytes of all last-level caches of the ranks. */
+static uint64_t caches_of(int size, int cpus, const struct tti_profile *p)
 {
-    if ((double)p->stream_mbs < STREAM_GAIN * (double)p->memory_mbs) {
-        return TTI_TUNING_NEVER;
-    }
     const uint64_t used = (uint64_t)(ranks_share_cpus(size, cpus) ? cpus : size);
     return (uint64_t)p->l3_bytes * ((used + (uint64_t)p->l3_cpus - 1) / (uint64_t)p->l3_cpus);
+}
+
+static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *p)
+{
+    const bool gains = (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
+    return gains ? caches_of(size, cpus, p) : TTI_TUNING_NEVER;
+}
+
+static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
+{
+    return cpus > 0 && size >= 4 * cpus ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
 }
 
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
@@ -246,6 +258,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .zero_copy = override_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
         .single_copy = wishes->no_single_copy ? TTI_TUNING_NEVER : override_or(wishes->single_copy, SINGLE_COPY),
         .single_copy_near = wishes->single_copy >= 0,
+        .single_copy_shared_cpus = wishes->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};

@@ -170,6 +170,8 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 16, &p).stream_direct, p.l3_bytes);
     assert_int_equal(fit(16, 16, &p).stream_direct, 4 * p.l3_bytes);
     assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
+    assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, 2 * p.l3_bytes / 16);
+    assert_int_equal(fit(16, 5, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
     p.stream_mbs = p.memory_mbs;
     assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
 }
