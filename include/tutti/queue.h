@@ -25,7 +25,7 @@ TUTTI_BEGIN_DECLS
 
 typedef struct tutti_queue tutti_queue;
 
-/** Makes an empty queue. NO_MEMORY, NO_RESOURCE (4096 queues at most). */
+/** Makes an empty queue. NO_MEMORY, NO_RESOURCE (8192 queues at most). */
 TUTTI_API tutti_status tutti_queue_create(tutti_queue **queue, tutti_error *error);
 
 /**

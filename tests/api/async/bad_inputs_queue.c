@@ -112,18 +112,18 @@ static void bad_tokens(tutti_cancel_token *const *tokens)
     EXPECT_OK(tutti_cancel_token_destroy(good, NULL));
 }
 
-/* 4096 of each, and then no more. */
+/* 8192 of each, and then no more. */
 static void too_many(void)
 {
-    static tutti_queue *queues[4096];
+    static tutti_queue *queues[8192];
     tutti_error e;
     tutti_queue *more = NULL;
-    for (int i = 0; i < 4096; i++) {
+    for (int i = 0; i < 8192; i++) {
         EXPECT_OK(tutti_queue_create(&queues[i], NULL));
     }
     EXPECT_ERROR(&e, TUTTI_NO_RESOURCE, "queues", tutti_queue_create(&more, &e));
     EXPECT(more == NULL);
-    for (int i = 0; i < 4096; i++) {
+    for (int i = 0; i < 8192; i++) {
         EXPECT_OK(tutti_queue_destroy(queues[i], NULL));
     }
     EXPECT_OK(tutti_queue_create(&more, &e));
