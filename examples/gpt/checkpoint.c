@@ -209,10 +209,8 @@ void checkpoint_load(struct parallel *p, const char *path, const struct shape *s
             data_broadcast(p, array_of(c, array), c->parameters->floats);
         }
     }
-    float step[2] = {(float)(h.step >> 20), (float)(h.step & 0xfffff)}; /* each exact in a float */
-    tensor_all_reduce(p, step, 2, TUTTI_MAX);
-    data_all_reduce(p, step, 2, TUTTI_MAX);
-    c->step = ((int64_t)step[0] << 20) + (int64_t)step[1];
+    world_broadcast(p, &h.step, sizeof(h.step));
+    c->step = h.step;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -120,6 +120,14 @@ void data_broadcast(struct parallel *p, float *x, int64_t count)
     }
 }
 
+void world_broadcast(struct parallel *p, void *bytes, int64_t count)
+{
+    if (p->status == TUTTI_OK) {
+        DLTensor tensor = tutti_tensor_1d(bytes, &count, TUTTI_U8);
+        p->status = tutti_broadcast(p->world, &tensor, 0, TUTTI_CALL(.error = &p->error));
+    }
+}
+
 int32_t tensor_best(struct parallel *p, double score, int32_t which)
 {
     if (p->status != TUTTI_OK) {

@@ -65,6 +65,9 @@ void data_all_reduce(struct parallel *p, float *x, int64_t count, tutti_reduce_o
 /* Copies the first replica's numbers to the others. */
 void data_broadcast(struct parallel *p, float *x, int64_t count);
 
+/* Copies rank 0's bytes to all others. */
+void world_broadcast(struct parallel *p, void *bytes, int64_t count);
+
 /* `which` of the tensor-parallel rank with the highest score; of equal ones the lowest rank's. */
 int32_t tensor_best(struct parallel *p, double score, int32_t which);
 
