@@ -199,9 +199,10 @@ def main():
     torch.set_num_threads(1)
     _tutti_torch_backend.register()  # as the entry point of the installed package does
     dist.init_process_group("gloo", timeout=timedelta(seconds=120))
+    cpus = len(os.sched_getaffinity(0))  # before the contenders bind this rank
     entrants = contenders()
     lines = [f"# date = {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC", f"# torch = {torch.__version__}",
-             f"# cpus = {len(os.sched_getaffinity(0))}", FIELDS]
+             f"# cpus = {cpus}", FIELDS]
     for kind in (AllReduce, AllGather, ReduceScatter, Broadcast, AllToAll, SendRecv):
         for size in sizes:
             call = kind(size)
