@@ -128,6 +128,11 @@ static struct tti_share *share_create(struct tti_root *root, struct tti_share_ki
     return share;
 }
 
+const struct tti_layout *tti_share_layout(const struct tti_share *share)
+{
+    return &share->kind->layout;
+}
+
 size_t tti_share_bytes(const struct tti_share *share)
 {
     return share->kind->layout.segment_bytes;

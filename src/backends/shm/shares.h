@@ -67,6 +67,7 @@ void tti_share_withdraw(struct tti_root *root, const struct tti_share *share);
 void tti_share_return(struct tti_root *root, struct tti_share *share);
 void tti_share_abandon(struct tti_share *share);
 
+const struct tti_layout *tti_share_layout(const struct tti_share *share);
 size_t tti_share_bytes(const struct tti_share *share);
 size_t tti_share_doorbell_bytes(const struct tti_share *share);
 

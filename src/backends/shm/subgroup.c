@@ -16,6 +16,7 @@
 
 #include "backends/shm/await.h"
 #include "backends/shm/group.h"
+#include "engine/failure/fault.h"
 
 struct tti_subgroup {
     struct tti_shm_group *group;
@@ -199,10 +200,10 @@ void *tti_subgroup_finish(struct tti_subgroup *sub)
     return s;
 }
 
-void tti_subgroup_withdraw(struct tti_subgroup *sub)
+void tti_subgroup_withdraw(struct tti_subgroup *sub, const tutti_error *cause)
 {
-    /* release: as in tti_engine_leave, for a member that has found all offers before */
-    atomic_store_explicit(&((struct tti_segment_header *)sub->share->base)->left, 1, memory_order_release);
+    /* for a member that has found all offers before */
+    tti_fault_decline(sub->share->base, tti_share_layout(sub->share), cause);
     tti_share_withdraw(sub->group->root, sub->share);
     tti_shm_notify(sub->group->root);
 }

@@ -41,8 +41,9 @@ enum tti_subgroup_found tti_subgroup_await(struct tti_subgroup *subgroup, int32_
 /* All members were found. The result is a state of the backend, and `subgroup` is freed. */
 void *tti_subgroup_finish(struct tti_subgroup *subgroup);
 
-/* Takes the offer back. Members that look for it see that. */
-void tti_subgroup_withdraw(struct tti_subgroup *subgroup);
+/* Takes the offer back. Members that look for it see that; members that have the group get the cause in it, if there is
+ * one. */
+void tti_subgroup_withdraw(struct tti_subgroup *subgroup, const tutti_error *cause);
 
 /* After withdraw: frees `subgroup`. `agreed`: all members have taken their offers back, so the memory can be used
  * again. */

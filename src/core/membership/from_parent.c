@@ -145,6 +145,16 @@ static tutti_status await_all(struct formation *f, tutti_error *error)
     return status;
 }
 
+static bool has_all(const struct formation *f)
+{
+    for (int32_t i = 0; i < f->plan->size; i++) {
+        if (tti_subgroup_find(f->subgroup, i) != TTI_SUBGROUP_FOUND) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- the outcome ------------------------------------------------------------------------------------------------ */
 
 static void take_over(struct tti_group *g, const struct tti_group *parent, void *state)
@@ -159,7 +169,7 @@ static void give_up(const struct tti_group *g, const struct formation *f, tutti_
     struct tti_outcome outcome;
     tti_outcome_fill(&outcome, g->rank, "", status, error);
     tti_formation_abort(&f->plan->watch, &outcome);
-    tti_subgroup_withdraw(f->subgroup);
+    tti_subgroup_withdraw(f->subgroup, error);
     tti_rendezvous_leave(f->plan, true, f->plan->size, status);
 }
 
@@ -180,10 +190,13 @@ bool tti_from_parent_form(struct tti_group *g, struct tti_group_plan *plan, stru
     plan->watch.offers = &f;
     tti_subgroup_offer(f.subgroup);
     *status = await_all(&f, error);
+    if (*status != TUTTI_OK && !f.declined && has_all(&f)) { /* the others came while this rank found the cause */
+        *status = tti_error_clear(error);
+    }
     if (*status == TUTTI_OK) {
         take_over(g, plan->parent, tti_subgroup_finish(f.subgroup));
     } else if (f.declined) {
-        tti_subgroup_withdraw(f.subgroup);
+        tti_subgroup_withdraw(f.subgroup, NULL);
         *declined = f.subgroup;
     } else {
         give_up(g, &f, *status, error);

@@ -214,6 +214,10 @@ static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool inte
         }
     }
     if (publisher >= 0 && tti_has_left(e, publisher)) {
+        /* acquire: the same; a rank that gives up writes its record before it leaves, which may be since the loop */
+        if (atomic_load_explicit(&tti_fault_of(e, publisher)->state, memory_order_acquire) != TTI_FAULT_NONE) {
+            return adopt(e, lane, interrupted, publisher, error);
+        }
         tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
                       publisher);
         error->suspect = publisher;
@@ -253,12 +257,8 @@ struct place {
     int32_t how; /* TTI_LATE_* */
 };
 
-static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
+static void write_record(struct tti_fault *f, struct place place, const uint64_t *suspects, const tutti_error *error)
 {
-    error->scope = TUTTI_SCOPE_GROUP;
-    error->suspect = tti_peers_first(suspects, e->size);
-    struct tti_fault *f = tti_fault_of(e, e->rank);
-    pthread_mutex_lock(&e->failure_lock); /* two lanes may fail at once: the first record stays */
     if (atomic_load_explicit(&f->state, memory_order_relaxed) == TTI_FAULT_NONE) {
         f->cause = error->status;
         f->lane = place.lane;
@@ -270,6 +270,14 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
         /* release: pairs with the acquire in check() of the others */
         atomic_store_explicit(&f->state, TTI_FAULT_FAILED, memory_order_release);
     }
+}
+
+static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
+{
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = tti_peers_first(suspects, e->size);
+    pthread_mutex_lock(&e->failure_lock); /* two lanes may fail at once: the first record stays */
+    write_record(tti_fault_of(e, e->rank), place, suspects, error);
     pthread_mutex_unlock(&e->failure_lock);
     /* after the record: a thread that sees the failure finds the record */
     remember(e, error, place.death);
@@ -324,6 +332,20 @@ void tti_fault_left(struct tti_engine *e, int rank)
     /* release: pairs with tti_has_left */
     atomic_fetch_or_explicit(&e->left[rank / 64], UINT64_C(1) << (rank % 64), memory_order_release);
     tti_raise_alarm(e);
+}
+
+void tti_fault_decline(unsigned char *segment, const struct tti_layout *layout, const tutti_error *cause)
+{
+    uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
+    if (cause && cause->suspect >= 0 && cause->suspect < layout->size) {
+        suspect_only(suspects, cause->suspect);
+    }
+    if (cause) {
+        write_record((struct tti_fault *)(segment + layout->fault), (struct place){.lane = TTI_FAULT_ANYWHERE},
+                     suspects, cause);
+    }
+    /* release: as in tti_fault_leave */
+    atomic_store_explicit(&((struct tti_segment_header *)segment)->left, 1, memory_order_release);
 }
 
 void tti_fault_leave(struct tti_engine *e)
