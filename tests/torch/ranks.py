@@ -35,7 +35,7 @@ def _rank(function, rank, size, place, backend, timeout, pipe, args):
     os._exit(0)
 
 
-def run(size, function, *args, backend="tutti", timeout=30, limit=120, killed=(), tcp=False):
+def run(size, function, *args, backend="tutti", timeout=120, limit=300, killed=(), tcp=False):
     """Runs function(*args) on `size` ranks, and returns their values. Raises AssertionError with the errors.
 
     A rank in `killed` may die. The ranks get `limit` seconds. They meet in a FileStore, or with `tcp` in a TCPStore.
