@@ -67,14 +67,19 @@ class Collectives(Operations):
 
     broadcast_async = started(broadcast)
 
-    def all_gather(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
-        """The tensors of all ranks, concatenated in rank order along `dim`."""
+    def _reshaping(self, shape: Any, tensor: Any, output: Any, dim: int) -> Any:
+        """The arguments of a collective along `dim`, with a new output of the shape that `shape` computes if there is none."""
         dim = int32(dim, "dim")
         a, keep = reading(tensor)
         if output is None:
-            output = self._new(lib.tutti_all_gather_shape, tensor, a, dim)
+            output = self._new(shape, tensor, a, dim)
         b, kept = writing(output)
-        return self._run("all_gather", output, (a, b, dim), options, (keep, kept))
+        return a, b, dim, output, (keep, kept)
+
+    def all_gather(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
+        """The tensors of all ranks, concatenated in rank order along `dim`."""
+        a, b, dim, output, keep = self._reshaping(lib.tutti_all_gather_shape, tensor, output, dim)
+        return self._run("all_gather", output, (a, b, dim), options, keep)
 
     all_gather_async = started(all_gather)
 
@@ -110,23 +115,15 @@ class Collectives(Operations):
         self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", dim: int = 0, **options: Unpack[Options]
     ) -> Any:
         """Reduces the tensors; rank r gets part r of the equal parts along `dim`."""
-        dim = int32(dim, "dim")
-        a, keep = reading(tensor)
-        if output is None:
-            output = self._new(lib.tutti_reduce_scatter_shape, tensor, a, dim)
-        b, kept = writing(output)
-        return self._run("reduce_scatter", output, (a, b, reduce_op(op), dim), options, (keep, kept))
+        a, b, dim, output, keep = self._reshaping(lib.tutti_reduce_scatter_shape, tensor, output, dim)
+        return self._run("reduce_scatter", output, (a, b, reduce_op(op), dim), options, keep)
 
     reduce_scatter_async = started(reduce_scatter)
 
     def all_to_all(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
         """Part r of the tensor along `dim` goes to rank r, which stores the part of rank s as part s."""
-        dim = int32(dim, "dim")
-        a, keep = reading(tensor)
-        if output is None:
-            output = self._new(lib.tutti_all_to_all_shape, tensor, a, dim)
-        b, kept = writing(output)
-        return self._run("all_to_all", output, (a, b, dim), options, (keep, kept))
+        a, b, dim, output, keep = self._reshaping(lib.tutti_all_to_all_shape, tensor, output, dim)
+        return self._run("all_to_all", output, (a, b, dim), options, keep)
 
     all_to_all_async = started(all_to_all)
 
