@@ -6,11 +6,7 @@
 # and stays as it is.
 . "$TUTTI_SOURCE/tests/gpt/common.inc"
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-for _ in $(seq 60); do
-    echo "The small house by the river has a red door, and nothing else is red."
-done >"$scratch/text"
+make_scratch
 train=(train --shape tiny --layers 1 --text "$scratch/text" --steps 20 --save-every 10)
 
 # train_on TENSOR DATA FILE OPTIONS...

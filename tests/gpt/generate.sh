@@ -5,11 +5,7 @@
 # The same text with 1 to 4 ranks, also past the end of the context; logits within the bound; prompts that are refused.
 . "$TUTTI_SOURCE/tests/gpt/common.inc"
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-for _ in $(seq 60); do
-    echo "The small house by the river has a red door, and nothing else is red."
-done >"$scratch/text"
+make_scratch
 model=$scratch/model
 ./tutti run -n 2 -- "$gpt" train --shape tiny --text "$scratch/text" --steps 30 --checkpoint "$model" >/dev/null 2>&1 ||
     fail "training"

@@ -5,11 +5,7 @@
 # Ranks die in training: the others take another split, load the last checkpoint, and end with the model that one rank trains.
 . "$TUTTI_SOURCE/tests/gpt/common.inc"
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-for _ in $(seq 60); do
-    echo "The small house by the river has a red door, and nothing else is red."
-done >"$scratch/text"
+make_scratch
 train=(train --shape tiny --layers 1 --text "$scratch/text" --steps 30 --save-every 10)
 ./tutti run -n 1 -- "$gpt" "${train[@]}" --checkpoint "$scratch/whole" >/dev/null 2>&1 || fail "training alone"
 
