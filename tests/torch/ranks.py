@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks for tests: forked processes with an initialised torch.distributed."""
+"""Ranks for tests: processes with an initialised torch.distributed.
+
+They are forked from a server without threads that has imported torch. A fork of the test itself, which has threads, can
+inherit a lock that one of them holds, and importing torch in each rank takes seconds.
+"""
 
 import contextlib
 import os
@@ -19,9 +23,15 @@ import _tutti_torch_backend
 _tutti_torch_backend.register()  # what the entry point of the installed package does
 
 
-def _rank(function, rank, size, place, backend, timeout, pipe, args):
+_processes = mp.get_context("forkserver")
+_processes.set_forkserver_preload([__name__, "torch.distributed.fsdp"])
+
+
+def _rank(function, rank, size, place, backend, timeout, environment, pipe, args):
     torch.set_num_threads(1)
     try:
+        os.environ.update(environment or {})
+        dist.set_debug_level_from_env()
         store = dist.FileStore(place, size) if isinstance(place, str) else dist.TCPStore("127.0.0.1", place)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
         value = function(*args)
@@ -35,20 +45,22 @@ def _rank(function, rank, size, place, backend, timeout, pipe, args):
     os._exit(0)
 
 
-def run(size, function, *args, backend="tutti", timeout=120, limit=300, killed=(), tcp=False):
+def run(size, function, *args, backend="tutti", timeout=120, limit=300, killed=(), tcp=False, environment=None):
     """Runs function(*args) on `size` ranks, and returns their values. Raises AssertionError with the errors.
 
-    A rank in `killed` may die. The ranks get `limit` seconds. They meet in a FileStore, or with `tcp` in a TCPStore.
+    A rank in `killed` may die. The ranks get `limit` seconds and the variables in `environment`. They meet in a FileStore,
+    or with `tcp` in a TCPStore.
     """
-    context = mp.get_context("fork")
     deadline = timedelta(seconds=timeout)
     processes = []
     with tempfile.TemporaryDirectory() as folder:
         server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False) if tcp else None
         place = server.port if server else f"{folder}/store"
         for rank in range(size):
-            reader, writer = context.Pipe(duplex=False)
-            process = context.Process(target=_rank, args=(function, rank, size, place, backend, deadline, writer, args))
+            reader, writer = _processes.Pipe(duplex=False)
+            process = _processes.Process(
+                target=_rank, args=(function, rank, size, place, backend, deadline, environment, writer, args)
+            )
             process.start()
             writer.close()
             processes.append((process, reader))

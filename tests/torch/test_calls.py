@@ -439,14 +439,8 @@ class Calls(unittest.TestCase):
         self.each(futures, backend="cpu:tutti,cuda:gloo")
 
     def test_debug_level_detail(self):
-        os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-        try:
-            dist.set_debug_level_from_env()
-            for text in ranks.run(2, detail):
-                self.assertIn("shape", text)
-        finally:
-            del os.environ["TORCH_DISTRIBUTED_DEBUG"]
-            dist.set_debug_level_from_env()
+        for text in ranks.run(2, detail, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
+            self.assertIn("shape", text)
 
     def test_models(self):
         for function in (data_parallel, fully_sharded):
