@@ -2,7 +2,7 @@
 /*
  * A split: each rank publishes (colour, key) and reads those of all others. The ranks of one colour, sorted by key and
  * then by rank, form a group from a list (join.c). Ranks that share memory exchange the entries there (backends/shm/
- * split.c), others through the store, n gets on each rank.
+ * split_ring.c), others through the store, n gets on each rank.
  */
 #include "core/membership/split.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "backends/shm/shm.h"
-#include "backends/shm/split.h"
+#include "backends/shm/split_ring.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait/polled_wait.h"

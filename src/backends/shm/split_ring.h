@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The entries of a split, in the memory of the group that is split: see split.c. `state` is a group of shm. */
-#ifndef TTI_BACKENDS_SHM_SPLIT_H
-#define TTI_BACKENDS_SHM_SPLIT_H
+/* The entries of a split, in the memory of the group that is split: see split_ring.c. `state` is a group of shm. */
+#ifndef TTI_BACKENDS_SHM_SPLIT_RING_H
+#define TTI_BACKENDS_SHM_SPLIT_RING_H
 
 #include <stdbool.h>
 #include <stdint.h>

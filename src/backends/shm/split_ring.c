@@ -5,7 +5,7 @@
  * an entry is not needed any more when the ring comes round. After splits that have failed, a rank may be later than
  * that: it finds another number, as if there were no entry. Cost: one hop for each rank.
  */
-#include "backends/shm/split.h"
+#include "backends/shm/split_ring.h"
 
 #include "backends/shm/await.h"
 
