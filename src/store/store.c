@@ -220,6 +220,47 @@ tutti_status tti_store_get(struct tti_store *store, const char *key, void *value
     return finish(store->kind->get(store, key, value, capacity, length ? length : &unused, timeout_ms, error), error);
 }
 
+/* One key of a range. */
+static tutti_status get_first(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
+                              tutti_error *error)
+{
+    char key[TTI_STORE_KEY_MAX + 1];
+    snprintf(key, sizeof(key), "%s/%u", range->stem, range->first);
+    tutti_status status;
+    if (range->fds) {
+        status = tti_store_get_fd(store, key, range->fds, timeout_ms, error);
+    } else {
+        status = tti_store_get(store, key, range->values, range->stride, range->lengths, timeout_ms, error);
+        status = status == TUTTI_PROTOCOL && range->lengths[0] > range->stride ? TUTTI_OK : status;
+    }
+    range->got = status == TUTTI_OK ? 1 : 0;
+    return finish(status, error);
+}
+
+tutti_status tti_store_get_range(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
+                                 tutti_error *error)
+{
+    tutti_status status = check(store, range->stem, timeout_ms, error);
+    if (status == TUTTI_OK && range->fds) {
+        status = check_passing(store, error);
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    range->got = 0;
+    if (!range->fds) {
+        range->lengths[0] = 0;
+    }
+    if (range->count == 0 || range->count > TTI_STORE_RANGE_MAX || range->first > TTI_STORE_RANGE_MAX ||
+        strlen(range->stem) + TTI_STORE_RANGE_DIGITS > TTI_STORE_KEY_MAX) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%u keys \"%.40s/%u\" and so on are no range of a store",
+                             range->count, range->stem, range->first);
+    }
+    status = range->count > 1 && store->kind->get_range ? store->kind->get_range(store, range, timeout_ms, error)
+                                                        : TUTTI_UNSUPPORTED;
+    return status == TUTTI_UNSUPPORTED ? get_first(store, range, timeout_ms, error) : finish(status, error);
+}
+
 tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_error *error)
 {
     tutti_status status = check(store, key, 0, error);

@@ -13,6 +13,7 @@
 #include <tutti/config.h>
 
 #include "store/limits.h"
+#include "store/range.h"
 #include "store/resource_origin.h"
 
 struct tti_store;
@@ -60,6 +61,12 @@ tutti_status tti_store_set(struct tti_store *store, const char *key, const void 
  * bytes and the full length; a value longer than capacity is PROTOCOL. */
 tutti_status tti_store_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
                            int64_t timeout_ms, tutti_error *error);
+
+/* Waits until all keys of the range are there, or for timeout_ms. OK: at least one was there; the caller asks again for
+ * the others. Every other status is that of a get of the first key. A value that is too long for its place is no
+ * error: its length says so. Stores that know no ranges read one key. */
+tutti_status tti_store_get_range(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
+                                 tutti_error *error);
 
 /* Removes a key and its value, if it is there. */
 tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_error *error);

@@ -11,6 +11,7 @@
 #include "fuzz.h"
 #include "store/client/client.h"
 #include "store/fork_safety.h"
+#include "store/range.h"
 #include "store/wire/protocol.h"
 
 static struct fuzz_input *answers;
@@ -66,11 +67,35 @@ static const struct tti_store_kind kind = {.set = tti_client_set,
                                            .remove = tti_client_remove,
                                            .put_fd = tti_client_put_fd,
                                            .get_fd = tti_client_get_fd,
+                                           .get_range = tti_client_get_range,
                                            .close = tti_client_close};
 
 static void check(tutti_status status, const tutti_error *error)
 {
     fuzz_expect(status == TUTTI_OK || (error->status == status && error->message[0]), "an error without a sentence");
+}
+
+/* Up to four values of four bytes. */
+static tutti_status get_values(struct tti_client *client, unsigned char *value, tutti_error *error)
+{
+    size_t lengths[4];
+    struct tti_store_range range = {
+        .stem = "key", .first = 1, .count = 4, .values = value, .stride = 4, .lengths = lengths};
+    const tutti_status status = tti_client_get_range(&client->base, &range, 10, error);
+    fuzz_expect((status == TUTTI_OK) == (range.got > 0) && range.got <= 4, "values without a call that succeeded");
+    return status;
+}
+
+static tutti_status get_fds(struct tti_client *client, tutti_error *error)
+{
+    int fds[4];
+    struct tti_store_range range = {.stem = "key", .first = 1, .count = 4, .fds = fds};
+    const tutti_status status = tti_client_get_range(&client->base, &range, 10, error);
+    fuzz_expect((status == TUTTI_OK) == (range.got > 0) && range.got <= 4, "descriptors without a call that succeeded");
+    for (uint32_t i = 0; i < range.got; i++) {
+        close(fds[i]);
+    }
+    return status;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -90,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int fd = -1;
         tutti_status status;
         attempts = 0;
-        switch (fuzz_byte(&in) % 5) {
+        switch (fuzz_byte(&in) % 7) {
         case 0:
             status = tti_client_set(&client->base, "key", "value", 5, &error);
             break;
@@ -103,6 +128,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 3:
             status = tti_client_put_fd(&client->base, "key", STDIN_FILENO, 1, &error);
+            break;
+        case 4:
+            status = get_values(client, value, &error);
+            break;
+        case 5:
+            status = get_fds(client, &error);
             break;
         default:
             status = tti_client_get_fd(&client->base, "key", &fd, 10, &error);

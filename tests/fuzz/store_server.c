@@ -46,15 +46,21 @@ static void drain(int fd)
     }
 }
 
+/* Of readers, or the first key of a range and how many keys it has. */
+static uint32_t number(uint8_t byte)
+{
+    return tti_range_number(byte % 3u, byte / 64u);
+}
+
 /* A frame with a valid header; its content comes from the input. */
 static void send_frame(struct fuzz_input *in, int fd, int pass)
 {
     unsigned char bytes[TTI_FRAME_HEADER + 64];
-    struct tti_frame frame = {.type = (uint8_t)(1 + fuzz_byte(in) % 7),
+    struct tti_frame frame = {.type = (uint8_t)(1 + fuzz_byte(in) % (TTI_FRAME_TYPES - 1)),
                               .key_length = fuzz_byte(in) % 32,
                               .status = (uint16_t)fuzz_byte(in),
                               .value_length = fuzz_byte(in) % 32,
-                              .number = (uint32_t)fuzz_byte(in) % 3,
+                              .number = number(fuzz_byte(in)),
                               .timeout_ms = (int8_t)fuzz_byte(in)};
     size_t body = 0;
     tti_frame_encode(&frame, bytes);

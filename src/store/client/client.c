@@ -8,18 +8,22 @@
  */
 #include "store/client/client.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait/retry.h"
 #include "store/client/exchange.h"
 #include "store/fork_safety.h"
+#include "store/range.h"
 #include "store/server/server.h"
 
 #define RESPONSE_TIMEOUT_MS 5000
 #define MIN_HELLO_MS        1000
+#define FREE_NUMBERS        256 /* looked at: enough to know that a reply finds room */
 
 static void close_connection(struct tti_client_connection *connection)
 {
@@ -104,7 +108,8 @@ tutti_status tti_client_connect(struct tti_client *client, int64_t deadline_ns, 
 static tutti_status request(struct tti_client *client, struct tti_exchange *x, tutti_error *error)
 {
     struct tti_store *store = &client->base;
-    bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD;
+    bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD ||
+                 x->request.type == TTI_FRAME_GET_RANGE || x->request.type == TTI_FRAME_GET_FDS;
     x->request.key_length = (uint8_t)strlen(x->key);
     x->deadline_ns = tti_deadline_ns(tti_now_ns(), waits ? x->request.timeout_ms : client->response_timeout_ms);
     if (waits) { /* the server ends the wait first */
@@ -196,6 +201,96 @@ tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd
         *fd = x.received_fd;
     }
     return status;
+}
+
+/* Takes the values of a reply apart. False: it is no such reply. */
+static bool take_values(struct tti_store_range *range, const unsigned char *bytes, size_t length, uint32_t count)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (length - at < TTI_FRAME_LENGTH) {
+            return false;
+        }
+        const size_t own = tti_range_take_length(bytes + at);
+        at += TTI_FRAME_LENGTH;
+        if (length - at < own) {
+            return false;
+        }
+        const size_t kept = own < range->stride ? own : range->stride;
+        if (kept) {
+            memcpy(range->values + i * range->stride, bytes + at, kept);
+        }
+        range->lengths[i] = own;
+        at += own;
+    }
+    return at == length;
+}
+
+static tutti_status get_values(struct tti_client *client, struct tti_exchange *x, struct tti_store_range *range,
+                               tutti_error *error)
+{
+    x->request.type = TTI_FRAME_GET_RANGE;
+    x->capacity = TTI_STORE_VALUE_MAX;
+    x->received_value = malloc(x->capacity);
+    if (!x->received_value) {
+        return TUTTI_UNSUPPORTED;
+    }
+    tutti_status status = request(client, x, error);
+    const uint32_t count = x->reply.number;
+    if (status == TUTTI_OK &&
+        (count == 0 || count > range->count || !take_values(range, x->received_value, x->reply.value_length, count))) {
+        status = tti_exchange_not_a_store(client, error);
+    }
+    range->got = status == TUTTI_OK ? count : 0;
+    free(x->received_value);
+    return status;
+}
+
+/* How many numbers for descriptors are free here, among the first ones. One system call: poll knows those in use. */
+static uint32_t free_numbers(void)
+{
+    struct pollfd numbers[FREE_NUMBERS];
+    struct rlimit limit;
+    const bool few = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < FREE_NUMBERS;
+    const nfds_t count = few ? (nfds_t)limit.rlim_cur : FREE_NUMBERS;
+    uint32_t unused = 0;
+    for (nfds_t i = 0; i < count; i++) {
+        numbers[i] = (struct pollfd){.fd = (int)i};
+    }
+    if (poll(numbers, count, 0) < 0) {
+        return 0;
+    }
+    for (nfds_t i = 0; i < count; i++) {
+        unused += (numbers[i].revents & POLLNVAL) != 0;
+    }
+    return unused;
+}
+
+/* At most half of the free numbers: other threads open files, too. */
+static tutti_status get_fds(struct tti_client *client, struct tti_exchange *x, struct tti_store_range *range,
+                            tutti_error *error)
+{
+    const uint32_t room = free_numbers() / 2;
+    const uint32_t most = room == 0 ? 1 : room < TTI_FRAME_FDS ? room : TTI_FRAME_FDS;
+    const uint32_t count = range->count < most ? range->count : most;
+    x->request.type = TTI_FRAME_GET_FDS;
+    x->request.number = tti_range_number(range->first, count);
+    x->received_fds = range->fds;
+    x->most_fds = count;
+    const tutti_status status = request(client, x, error);
+    range->got = status == TUTTI_OK ? x->received_count : 0;
+    return status;
+}
+
+tutti_status tti_client_get_range(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
+                                  tutti_error *error)
+{
+    struct tti_exchange x = {
+        .request = {.number = tti_range_number(range->first, range->count), .timeout_ms = timeout_ms},
+        .key = range->stem,
+        .pass_fd = -1};
+    struct tti_client *client = (struct tti_client *)store;
+    return range->fds ? get_fds(client, &x, range, error) : get_values(client, &x, range, error);
 }
 
 struct tti_client *tti_client_make(size_t size, const struct tti_store_kind *kind, int64_t timeout_ms)

@@ -25,6 +25,8 @@ tutti_status tti_client_remove(struct tti_store *store, const char *key, tutti_e
 tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
 tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                                tutti_error *error);
+tutti_status tti_client_get_range(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
+                                  tutti_error *error);
 bool tti_client_served_here(const struct tti_store *store);
 int64_t tti_client_refused_count(const struct tti_store *store);
 void tti_client_fail(struct tti_store *store, tutti_status status);

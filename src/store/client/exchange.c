@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -107,6 +108,37 @@ static tutti_status send_request(const struct tti_client *client, struct tti_cli
     return status;
 }
 
+/* The first bytes of a reply with several descriptors. As recv(). */
+static ssize_t receive_fds(int fd, struct tti_exchange *x, unsigned char *bytes, size_t length)
+{
+    int came[TTI_FRAME_FDS];
+    uint32_t count = 0;
+    const ssize_t got = tti_wire_receive_fds(fd, bytes, length, came, &count);
+    const bool fits = count == 0 || (x->received_count == 0 && count <= x->most_fds);
+    for (uint32_t i = 0; i < count; i++) {
+        if (fits) {
+            x->received_fds[i] = came[i];
+        } else {
+            close(came[i]);
+        }
+    }
+    x->received_count = fits && count > 0 ? count : x->received_count;
+    if (!fits) {
+        errno = EPROTO;
+    }
+    return fits ? got : -1;
+}
+
+static void close_received(struct tti_exchange *x)
+{
+    tti_private_close(x->received_fd);
+    x->received_fd = -1;
+    for (uint32_t i = 0; i < x->received_count; i++) {
+        close(x->received_fds[i]);
+    }
+    x->received_count = 0;
+}
+
 /* Reads exactly `length` bytes; those beyond `capacity` are thrown away. */
 static tutti_status receive(const struct tti_client *client, int fd, struct tti_exchange *x, unsigned char *bytes,
                             size_t capacity, size_t length, tutti_error *error)
@@ -119,7 +151,9 @@ static tutti_status receive(const struct tti_client *client, int fd, struct tti_
         if (!keep && room > sizeof(waste)) {
             room = sizeof(waste);
         }
-        ssize_t count = tti_wire_receive(fd, keep ? bytes + got : waste, room, &x->received_fd);
+        unsigned char *to = keep ? bytes + got : waste;
+        ssize_t count =
+            x->most_fds > 0 ? receive_fds(fd, x, to, room) : tti_wire_receive(fd, to, room, &x->received_fd);
         if (count > 0) {
             got += (size_t)count;
         } else if (count == 0) {
@@ -131,6 +165,12 @@ static tutti_status receive(const struct tti_client *client, int fd, struct tti_
         }
     }
     return TUTTI_OK;
+}
+
+static tutti_status no_number_left(const struct tti_client *client, const struct tti_exchange *x, tutti_error *error)
+{
+    return tti_error_system(error, EMFILE, "no number is left for the descriptor \"%s\" from the store %s", x->key,
+                            client->base.url);
 }
 
 /* A value that is encrypted is received whole before any of it counts. */
@@ -158,10 +198,21 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_c
     return status;
 }
 
+/* The reply says how many descriptors came with it. */
+static tutti_status check_fds(const struct tti_client *client, const struct tti_exchange *x, tutti_error *error)
+{
+    const uint32_t sent = x->reply.status == TUTTI_OK ? x->reply.number : 0;
+    if (x->received_count > sent || sent > x->most_fds || (x->reply.status == TUTTI_OK && sent == 0)) {
+        return tti_exchange_not_a_store(client, error);
+    }
+    return x->received_count == sent ? TUTTI_OK : no_number_left(client, x, error);
+}
+
 tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
                                  struct tti_exchange *x, tutti_error *error)
 {
     x->received_fd = -1;
+    x->received_count = 0;
     const bool sealed = connection->channel.stage == TTI_CHANNEL_SEALED;
     tutti_status status = send_request(client, connection, x, error);
     unsigned char header[TTI_FRAME_HEADER];
@@ -181,14 +232,15 @@ tutti_status tti_client_exchange(const struct tti_client *client, struct tti_cli
     }
     bool fd_expected = x->request.type == TTI_FRAME_GET_FD && status == TUTTI_OK && x->reply.status == TUTTI_OK;
     if (status == TUTTI_OK && fd_expected && x->received_fd == TTI_NO_DESCRIPTOR) {
-        status = tti_error_system(error, EMFILE, "no number is left for the descriptor \"%s\" from the store %s",
-                                  x->key, client->base.url);
+        status = no_number_left(client, x, error);
     } else if (status == TUTTI_OK && (fd_expected ? x->received_fd < 0 : x->received_fd != -1)) {
         status = tti_exchange_not_a_store(client, error);
     }
+    if (status == TUTTI_OK && x->most_fds > 0) {
+        status = check_fds(client, x, error);
+    }
     if (status != TUTTI_OK) {
-        tti_private_close(x->received_fd);
-        x->received_fd = -1;
+        close_received(x);
     }
     return status;
 }

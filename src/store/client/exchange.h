@@ -16,6 +16,9 @@ struct tti_exchange {
     unsigned char *received_value; /* at most `capacity` bytes of it */
     size_t capacity;
     int received_fd;
+    int *received_fds; /* GET_FDS: room for `most_fds` of them; else most_fds is 0 */
+    uint32_t most_fds;
+    uint32_t received_count;
 };
 
 /* One request and its reply. OK: a reply has come, whatever its status. */

@@ -18,6 +18,7 @@
 #include "store/resource_origin.h"
 
 struct tti_store;
+struct tti_store_range;
 
 struct tti_store_kind {
     tutti_status (*set)(struct tti_store *store, const char *key, const void *value, size_t length, tutti_error *error);
@@ -27,6 +28,9 @@ struct tti_store_kind {
     /* Both NULL where descriptors cannot be passed. */
     tutti_status (*put_fd)(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
     tutti_status (*get_fd)(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);
+    /* NULL, or a return of UNSUPPORTED (no memory for a long reply): ranges are read key by key. */
+    tutti_status (*get_range)(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
+                              tutti_error *error);
     bool (*served_here)(const struct tti_store *store);                                 /* NULL: never */
     int64_t (*refused_count)(const struct tti_store *store);                            /* NULL: always 0 */
     void (*fail)(struct tti_store *store, tutti_status status);                         /* NULL: there is no server */

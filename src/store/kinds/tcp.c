@@ -224,6 +224,7 @@ static const struct tti_store_kind tcp_kind = {
     .set = tti_client_set,
     .get = tti_client_get,
     .remove = tti_client_remove,
+    .get_range = tti_client_get_range,
     .served_here = tti_client_served_here,
     .refused_count = tti_client_refused_count,
     .fail = tti_client_fail,

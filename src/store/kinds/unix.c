@@ -84,6 +84,7 @@ static const struct tti_store_kind unix_kind = {
     .remove = tti_client_remove,
     .put_fd = tti_client_put_fd,
     .get_fd = tti_client_get_fd,
+    .get_range = tti_client_get_range,
     .served_here = tti_client_served_here,
     .refused_count = tti_client_refused_count,
     .fail = tti_client_fail,

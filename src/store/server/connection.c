@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -55,6 +56,8 @@ void tti_connection_end(struct tti_service *service, struct tti_connection *c)
         count_auth_failure();
     }
     c->phase = TTI_DEAD;
+    service->handed -= c->handed;
+    c->handed = 0;
     /* close() alone does not end the events while a forked child holds a copy. */
     epoll_ctl(service->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     tti_private_shutdown(c->fd);
@@ -158,6 +161,15 @@ static void refuse(struct tti_service *service, struct tti_connection *c, tutti_
     tti_connection_drop(service, c);
 }
 
+static void fd_not_sent(struct tti_service *service, struct tti_connection *c, ssize_t sent)
+{
+    if (sent < 0 && (errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS)) {
+        reply(service, c, TUTTI_NO_RESOURCE, NULL, 0);
+    } else {
+        tti_connection_end(service, c);
+    }
+}
+
 static void reply_with_fd(struct tti_service *service, struct tti_connection *c, struct tti_table_entry *entry)
 {
     struct tti_frame frame = {.type = TTI_FRAME_REPLY, .status = TUTTI_OK, .number = TTI_PROTOCOL_VERSION};
@@ -168,10 +180,8 @@ static void reply_with_fd(struct tti_service *service, struct tti_connection *c,
     if (sent == TTI_FRAME_HEADER) {
         tti_table_served(&service->table, entry);
         next_request(c);
-    } else if (sent < 0 && (errno == ETOOMANYREFS || errno == ENOMEM || errno == ENOBUFS)) {
-        reply(service, c, TUTTI_NO_RESOURCE, NULL, 0);
     } else {
-        tti_connection_end(service, c);
+        fd_not_sent(service, c, sent);
     }
 }
 
@@ -179,6 +189,137 @@ static const char *key_of(const struct tti_connection *c)
 {
     return (const char *)c->body;
 }
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+static bool is_range(const struct tti_connection *c)
+{
+    return c->request.type == TTI_FRAME_GET_RANGE || c->request.type == TTI_FRAME_GET_FDS;
+}
+
+#define RANGE_KEY (TTI_STORE_KEY_MAX + 12)
+
+static size_t range_key(const struct tti_connection *c, uint32_t member, char key[RANGE_KEY])
+{
+    return (size_t)snprintf(key, RANGE_KEY, "%.*s/%u", (int)c->request.key_length, key_of(c),
+                            tti_range_first(c->request.number) + member);
+}
+
+static struct tti_table_entry *find_member(const struct tti_service *service, const struct tti_connection *c,
+                                           uint32_t member)
+{
+    char key[RANGE_KEY];
+    const size_t length = range_key(c, member, key);
+    return tti_table_find(&service->table, key, length);
+}
+
+static bool is_member_failed(const struct tti_service *service, const struct tti_connection *c, uint32_t member)
+{
+    char key[RANGE_KEY];
+    const size_t length = range_key(c, member, key);
+    return tti_table_key_failure(&service->table, key, length) != TUTTI_OK;
+}
+
+/* Whether the range can be answered without more waiting: all keys are there, or one will not come. */
+static bool is_range_complete(struct tti_service *service, struct tti_connection *c)
+{
+    const uint32_t count = tti_range_count(c->request.number);
+    while (c->found < count && find_member(service, c, c->found)) {
+        c->found++;
+    }
+    return c->found == count || is_member_failed(service, c, c->found);
+}
+
+static void reply_with_values(struct tti_service *service, struct tti_connection *c)
+{
+    size_t length = 0;
+    uint32_t count = 0;
+    const struct tti_table_entry *entry = NULL;
+    unsigned char *values = malloc(TTI_STORE_VALUE_MAX);
+    while (values && count < c->found && (entry = find_member(service, c, count)) && entry->fd < 0 &&
+           length + TTI_FRAME_LENGTH + entry->length <= TTI_STORE_VALUE_MAX) {
+        tti_range_put_length(values + length, (uint32_t)entry->length);
+        if (entry->length) {
+            memcpy(values + length + TTI_FRAME_LENGTH, entry->value, entry->length);
+        }
+        length += TTI_FRAME_LENGTH + entry->length;
+        count++;
+    }
+    const tutti_status none = !values ? TUTTI_NO_MEMORY : entry ? TUTTI_PROTOCOL : TUTTI_TIMEOUT;
+    reply_with(service, c, count > 0 ? TUTTI_OK : none, count, values, length);
+    free(values);
+}
+
+static ssize_t send_fds(const struct tti_connection *c, const int *fds, uint32_t count)
+{
+    const struct tti_frame frame = {.type = TTI_FRAME_REPLY, .status = TUTTI_OK, .number = count};
+    unsigned char bytes[TTI_FRAME_HEADER];
+    tti_frame_encode(&frame, bytes);
+    return tti_wire_send_fds(c->fd, bytes, sizeof(bytes), fds, count);
+}
+
+/* The kernel refuses to send when too many descriptors of a user are under way. So a client gets several at once only
+ * as long as few are, and else one, as from GET_FD. */
+static void reply_with_fds(struct tti_service *service, struct tti_connection *c)
+{
+    struct tti_table_entry *entries[TTI_FRAME_FDS] = {NULL};
+    int fds[TTI_FRAME_FDS];
+    const uint32_t room = service->most_handed > service->handed ? service->most_handed - service->handed : 1;
+    const uint32_t most = room < TTI_FRAME_FDS ? room : TTI_FRAME_FDS;
+    uint32_t count = 0;
+    while (count < c->found && count < most && (entries[count] = find_member(service, c, count)) &&
+           entries[count]->fd >= 0) {
+        fds[count] = entries[count]->fd;
+        count++;
+    }
+    if (count == 0) {
+        reply(service, c, entries[0] ? TUTTI_PROTOCOL : TUTTI_TIMEOUT, NULL, 0);
+        return;
+    }
+    ssize_t sent = send_fds(c, fds, count);
+    if (sent < 0 && errno == ETOOMANYREFS && count > 1) { /* other jobs of this user have many under way */
+        count = 1;
+        sent = send_fds(c, fds, count);
+    }
+    if (sent == TTI_FRAME_HEADER) {
+        for (uint32_t i = 0; i < count; i++) {
+            tti_table_served(&service->table, entries[i]);
+        }
+        c->handed = count;
+        service->handed += count;
+        next_request(c);
+    } else {
+        fd_not_sent(service, c, sent);
+    }
+}
+
+/* What is there; nothing: `otherwise`, or why the first key will not come. */
+static void reply_with_range(struct tti_service *service, struct tti_connection *c, tutti_status otherwise)
+{
+    char key[RANGE_KEY];
+    if (c->found == 0) {
+        const size_t length = range_key(c, 0, key);
+        const tutti_status failure = tti_table_key_failure(&service->table, key, length);
+        reply(service, c, failure != TUTTI_OK ? failure : otherwise, NULL, 0);
+    } else if (c->request.type == TTI_FRAME_GET_FDS) {
+        reply_with_fds(service, c);
+    } else {
+        reply_with_values(service, c);
+    }
+}
+
+/* A key has come, or will not come. */
+static void answer_range(struct tti_service *service, struct tti_connection *c, const char *key, size_t key_length)
+{
+    char awaited[RANGE_KEY];
+    const size_t stem = c->request.key_length;
+    if (key_length > stem && memcmp(key_of(c), key, stem) == 0 && range_key(c, c->found, awaited) == key_length &&
+        memcmp(awaited, key, key_length) == 0 && is_range_complete(service, c)) {
+        reply_with_range(service, c, TUTTI_TIMEOUT);
+    }
+}
+
+/* ---- gets -------------------------------------------------------------------------------------------------------- */
 
 /* Answers a get if its key is there. */
 static bool answer(struct tti_service *service, struct tti_connection *c)
@@ -206,7 +347,10 @@ static bool answer(struct tti_service *service, struct tti_connection *c)
 static void answer_waiting(struct tti_service *service, const char *key, size_t key_length)
 {
     for (struct tti_connection *c = service->connections; c; c = c->next) {
-        if (c->phase == TTI_WAITING && c->request.key_length == key_length && memcmp(c->body, key, key_length) == 0) {
+        if (c->phase == TTI_WAITING && is_range(c)) {
+            answer_range(service, c, key, key_length);
+        } else if (c->phase == TTI_WAITING && c->request.key_length == key_length &&
+                   memcmp(c->body, key, key_length) == 0) {
             answer(service, c);
         }
     }
@@ -260,7 +404,12 @@ static void handle_hello(struct tti_service *service, struct tti_connection *c)
 
 static void handle_get(struct tti_service *service, struct tti_connection *c)
 {
-    if (answer(service, c)) {
+    c->found = 0;
+    if (is_range(c) && (is_range_complete(service, c) || c->request.timeout_ms == 0)) {
+        reply_with_range(service, c, TUTTI_TIMEOUT);
+        return;
+    }
+    if (!is_range(c) && answer(service, c)) {
         return;
     }
     if (c->request.timeout_ms == 0) {
@@ -321,6 +470,8 @@ void tti_connection_report_failure(struct tti_service *service, struct tti_conne
 
 static void handle(struct tti_service *service, struct tti_connection *c)
 {
+    service->handed -= c->handed; /* the client has received the last reply */
+    c->handed = 0;
     if (c->authenticated && failed_status(service) != TUTTI_OK) {
         reply(service, c, failed_status(service), NULL, 0);
         return;
@@ -341,6 +492,8 @@ static void handle(struct tti_service *service, struct tti_connection *c)
         break;
     case TTI_FRAME_GET:
     case TTI_FRAME_GET_FD:
+    case TTI_FRAME_GET_RANGE:
+    case TTI_FRAME_GET_FDS:
         handle_get(service, c);
         break;
     default: /* TTI_FRAME_REMOVE: acceptable() lets nothing else in */
@@ -354,7 +507,8 @@ static void handle(struct tti_service *service, struct tti_connection *c)
 static bool acceptable(const struct tti_service *service, const struct tti_connection *c)
 {
     const struct tti_frame *request = &c->request;
-    bool is_fd = request->type == TTI_FRAME_PUT_FD || request->type == TTI_FRAME_GET_FD;
+    bool is_fd =
+        request->type == TTI_FRAME_PUT_FD || request->type == TTI_FRAME_GET_FD || request->type == TTI_FRAME_GET_FDS;
     if (is_fd && !service->local) {
         return false;
     }
@@ -378,6 +532,9 @@ static bool acceptable(const struct tti_service *service, const struct tti_conne
         break;
     }
     if (request->type != TTI_FRAME_SET && request->value_length != 0) {
+        return false;
+    }
+    if (is_range(c) && tti_range_count(request->number) == 0) {
         return false;
     }
     return c->authenticated && request->type != TTI_FRAME_REPLY && request->key_length > 0;
@@ -500,7 +657,9 @@ void tti_connection_ready(struct tti_service *service, struct tti_connection *c)
 
 void tti_connection_expire(struct tti_service *service, struct tti_connection *c)
 {
-    if (c->phase == TTI_WAITING) {
+    if (c->phase == TTI_WAITING && is_range(c)) {
+        reply_with_range(service, c, TUTTI_TIMEOUT);
+    } else if (c->phase == TTI_WAITING) {
         reply(service, c, TUTTI_TIMEOUT, NULL, 0);
     } else {
         tti_connection_drop(service, c);

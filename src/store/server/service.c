@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -32,6 +33,8 @@
 #define MAX_CONNECTIONS     16384 /* ranks and launchers have one each, and one more for each thread that waits */
 #define MAX_UNAUTHENTICATED 256
 #define HELLO_MS            10000
+#define HANDED              65536 /* descriptors under way in replies with several */
+#define UNDER_WAY           2 /* the kernel allows a user's processes as many as this process may open: a part of it */
 
 static void free_dead(struct tti_service *service)
 {
@@ -261,6 +264,9 @@ tutti_status tti_service_begin(struct tti_service *service, int listener, bool l
     service->wake = tti_private_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     service->epoll = tti_private_adopt(epoll_create1(EPOLL_CLOEXEC));
     open_reserve(service);
+    struct rlimit limit;
+    const bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HANDED * UNDER_WAY;
+    service->most_handed = known ? (uint32_t)(limit.rlim_cur / UNDER_WAY) : HANDED;
     struct epoll_event accepts = {.events = EPOLLIN, .data.ptr = &service->listener};
     struct epoll_event wakes = {.events = EPOLLIN, .data.ptr = service};
     if (service->wake < 0 || service->epoll < 0 || service->reserve < 0 ||

@@ -23,7 +23,9 @@ struct tti_connection {
     int received;        /* a private descriptor that came with the request, TTI_NO_DESCRIPTOR, or -1 */
     int64_t deadline_ns; /* of the hello, or of the wait */
     struct tti_frame request;
-    size_t got; /* bytes of the request so far */
+    uint32_t found;  /* GET_RANGE, GET_FDS: so many keys of the range are there */
+    uint32_t handed; /* descriptors in the last reply, which the client may not have received yet */
+    size_t got;      /* bytes of the request so far */
     unsigned char header[TTI_FRAME_HEADER];
     unsigned char *body;    /* key, then value; the surplus of the channel behind them */
     unsigned char few[512]; /* the body, if it is short: a resource error can be reported without memory */
@@ -44,6 +46,8 @@ struct tti_service {
     _Atomic int32_t failed_status;      /* a status: the answer to every request; OK = requests are handled */
     int clients;                        /* connections after their hello */
     int unauthenticated;                /* connections before it */
+    uint32_t handed;                    /* descriptors in replies that clients may not have received yet, */
+    uint32_t most_handed;               /* and how many of them may be in replies with several */
     struct tti_connection *connections; /* newest first */
     struct tti_table table;
     char job[TTI_STORE_KEY_MAX + 1]; /* the name that a hello must have */

@@ -54,29 +54,56 @@ bool tti_frame_decode(const unsigned char bytes[TTI_FRAME_HEADER], struct tti_fr
            frame->type < TTI_FRAME_TYPES && frame->value_length <= TTI_STORE_VALUE_MAX && frame->timeout_ms >= -1;
 }
 
+void tti_range_put_length(unsigned char bytes[TTI_FRAME_LENGTH], uint32_t length)
+{
+    put(bytes, length, TTI_FRAME_LENGTH);
+}
+
+uint32_t tti_range_take_length(const unsigned char bytes[TTI_FRAME_LENGTH])
+{
+    return (uint32_t)take(bytes, TTI_FRAME_LENGTH);
+}
+
 ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd)
 {
-    union {
-        struct cmsghdr align;
-        unsigned char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
+    return tti_wire_send_fds(fd, bytes, length, &pass_fd, pass_fd >= 0 ? 1 : 0);
+}
+
+/* Room for the descriptors of one message. */
+union control {
+    struct cmsghdr align;
+    unsigned char bytes[CMSG_SPACE(TTI_FRAME_FDS * sizeof(int))];
+};
+
+ssize_t tti_wire_send_fds(int fd, const void *bytes, size_t length, const int *pass_fds, uint32_t count)
+{
+    union control control;
     struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (pass_fd >= 0) {
-        memset(&control, 0, sizeof(control));
+    if (count > 0) {
+        memset(&control, 0, CMSG_SPACE(count * sizeof(int)));
         message.msg_control = control.bytes;
-        message.msg_controllen = sizeof(control.bytes);
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
         struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
         rights->cmsg_level = SOL_SOCKET;
         rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &pass_fd, sizeof(int));
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(rights), pass_fds, count * sizeof(int));
     }
     ssize_t sent;
     do {
         sent = sendmsg(fd, &message, MSG_NOSIGNAL);
     } while (sent < 0 && errno == EINTR);
     return sent;
+}
+
+static ssize_t receive(int fd, struct msghdr *message)
+{
+    ssize_t count;
+    do {
+        count = recvmsg(fd, message, MSG_CMSG_CLOEXEC);
+    } while (count < 0 && errno == EINTR);
+    return count;
 }
 
 ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
@@ -89,10 +116,7 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
     /* CMSG_LEN, not CMSG_SPACE: the padding would have room for a second descriptor. */
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = CMSG_LEN(sizeof(int))};
-    ssize_t count;
-    do {
-        count = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    } while (count < 0 && errno == EINTR);
+    const ssize_t count = receive(fd, &message);
     if (count < 0) {
         return count;
     }
@@ -116,4 +140,22 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
         return -1;
     }
     return count;
+}
+
+ssize_t tti_wire_receive_fds(int fd, void *bytes, size_t length, int received[TTI_FRAME_FDS], uint32_t *count)
+{
+    union control control;
+    struct iovec part = {.iov_base = bytes, .iov_len = length};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = CMSG_LEN(TTI_FRAME_FDS * sizeof(int))};
+    const ssize_t got = receive(fd, &message);
+    const struct cmsghdr *rights = got >= 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    *count = 0;
+    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS) {
+        *count = (uint32_t)((rights->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        memcpy(received, CMSG_DATA(rights), *count * sizeof(int));
+    }
+    return got;
 }
