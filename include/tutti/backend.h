@@ -137,6 +137,10 @@ typedef struct tutti_rendezvous {
     /* A backend that waits for other members outside of this rendezvous calls it a few times a second. Not OK: the
      * reason to stop waiting. The functions above check that themselves. */
     tutti_status (*poll_failures)(void *self, tutti_error *error);
+    /* The descriptors under STEM/first, STEM/(first + 1) and so on, `count` of them: waits for all, or until the
+     * timeout, and gives `*got` of them from `first` on. OK: at least one; ask again for the others. */
+    tutti_status (*get_fds)(void *self, const char *stem, int32_t first, int32_t count, int *fds, int32_t *got,
+                            int64_t timeout_ms, tutti_error *error);
 } tutti_rendezvous;
 
 typedef struct tutti_backend tutti_backend;

@@ -3,6 +3,9 @@
  * shm: ranks are processes of one host. Each makes a sealed segment and hands it to the others through the rendezvous;
  * rank 0 also makes the doorbell. If the rendezvous cannot pass descriptors (tcp, file, callbacks), rank 0 serves a
  * descriptor channel: a unix store under a random name. The records of all ranks are checked, those of rank 0 included.
+ *
+ * A rank asks for the segments of all peers at once and gets up to 64 descriptors in a message. So of the n^2 steps to
+ * form a group only mapping the segments is left.
  */
 #include "backends/shm/shm.h"
 
@@ -29,6 +32,7 @@
 #include "engine/failure/peer_death.h"
 #include "store/store.h"
 
+#define AT_ONCE  64   /* descriptors from one request */
 #define GRACE_MS 1000 /* for a rank that has given up to report its cause */
 
 /* The descriptor channel: the rendezvous itself, or a store of its own. */
@@ -84,13 +88,26 @@ static tutti_status channel_put_fd(const struct channel *p, const char *key, int
                     : p->rendezvous->put_fd(p->rendezvous->self, key, fd, readers, error);
 }
 
-static tutti_status channel_get_fd(const struct channel *p, const char *key, int *fd, int64_t timeout_ms,
-                                   tutti_error *error)
+/* Descriptors that other ranks hand over: under `stem`/first, `stem`/(first + 1) and so on. */
+struct descriptors {
+    const char *stem;
+    int first;
+    int count;
+    int fds[AT_ONCE];
+    int got;
+};
+
+static tutti_status channel_get_fds(const struct channel *p, struct descriptors *d, int64_t timeout_ms,
+                                    tutti_error *error)
 {
+    const tutti_rendezvous *rv = p->rendezvous;
     if (!p->store) {
-        return p->rendezvous->get_fd(p->rendezvous->self, key, fd, timeout_ms, error);
+        return rv->get_fds(rv->self, d->stem, d->first, d->count, d->fds, &d->got, timeout_ms, error);
     }
-    const tutti_status status = tti_store_get_fd(p->store, key, fd, timeout_ms, error);
+    struct tti_store_range range = {
+        .stem = d->stem, .first = (uint32_t)d->first, .count = (uint32_t)d->count, .fds = d->fds};
+    const tutti_status status = tti_store_get_range(p->store, &range, timeout_ms, error);
+    d->got = (int)range.got;
     if (status == TUTTI_PEER_LEFT && error) {
         tti_error_set(error, status, "rank 0, which serves the descriptor channel, has ended");
         error->suspect = 0;
@@ -129,7 +146,7 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
         tti_mapping_create("tutti-doorbell", doorbell_bytes(root), 0, layout->doorbell_bytes, &root->doorbell, error);
     if (status == TUTTI_OK && (status = tti_mapping_seal_size(&root->doorbell, error)) == TUTTI_OK &&
         info->world_size > 1) {
-        status = channel_put_fd(p, "doorbell", root->doorbell.fd, info->world_size - 1, error);
+        status = channel_put_fd(p, "doorbell/0", root->doorbell.fd, info->world_size - 1, error);
     }
     return status;
 }
@@ -177,25 +194,23 @@ static tutti_status poll_for_losses(const struct tti_root *root, int64_t *grace_
     return TUTTI_OK;
 }
 
-/* A descriptor that another rank hands over. */
 struct awaited {
     const struct channel *channel;
     const struct tti_root *root;
-    const char *key;
-    int rank; /* that hands it over */
-    int *fd;
+    struct descriptors *descriptors;
     int64_t total_ms; /* of the whole wait */
     int64_t grace_ns;
 };
 
-static tutti_status get_descriptor(void *user, int64_t timeout_ms, tutti_error *error)
+static tutti_status get_descriptors(void *user, int64_t timeout_ms, tutti_error *error)
 {
     const struct awaited *a = user;
-    const tutti_status status = channel_get_fd(a->channel, a->key, a->fd, timeout_ms, error);
+    struct descriptors *d = a->descriptors;
+    const tutti_status status = channel_get_fds(a->channel, d, timeout_ms, error);
     if (status == TUTTI_TIMEOUT) {
-        tti_error_set(error, status, "rank %d did not offer its memory (%s) within %lld ms", a->rank, a->key,
-                      (long long)a->total_ms);
-        error->suspect = a->rank;
+        tti_error_set(error, status, "rank %d did not offer its memory (%s/%d) within %lld ms", d->first, d->stem,
+                      d->first, (long long)a->total_ms);
+        error->suspect = d->first;
     }
     return status;
 }
@@ -208,39 +223,70 @@ static tutti_status poll_failures(void *user, tutti_error *error)
     return status == TUTTI_OK ? poll_for_losses(a->root, &a->grace_ns, error) : status;
 }
 
-static tutti_status await_descriptor(const tutti_open_info *info, const struct channel *p, const char *key, int rank,
-                                     const struct tti_root *root, int64_t deadline, int *fd, tutti_error *error)
+/* Waits for one of them at least. */
+static tutti_status await_descriptors(const tutti_open_info *info, const struct channel *p, const struct tti_root *root,
+                                      int64_t deadline, struct descriptors *d, tutti_error *error)
 {
     tutti_error unused;
-    struct awaited a = {.channel = p, .root = root, .key = key, .rank = rank, .fd = fd, .total_ms = info->timeout_ms};
-    const struct tti_polled_wait wait = {
-        .attempt = get_descriptor, .poll = poll_failures, .user = &a, .min_slice_ms = TTI_POLL_EAGER_MS};
+    struct awaited a = {.channel = p, .root = root, .descriptors = d, .total_ms = info->timeout_ms};
+    const struct tti_polled_wait wait = {.attempt = get_descriptors,
+                                         .poll = poll_failures,
+                                         .user = &a,
+                                         .min_slice_ms = tti_poll_interval_ms(TTI_POLL_EAGER_MS, info->world_size)};
+    d->got = 0;
     return tti_wait_polling(&wait, deadline, error ? error : &unused);
+}
+
+/* Maps what has come, and closes it, also after an error. */
+static tutti_status adopt_segments(const struct descriptors *d, uint64_t nonce, struct tti_root *root,
+                                   tutti_error *error)
+{
+    const struct tti_layout *layout = &root->layout;
+    tutti_status status = TUTTI_OK;
+    for (int i = 0; i < d->got; i++) {
+        const int r = d->first + i;
+        if (status != TUTTI_OK) {
+            close(d->fds[i]);
+            continue;
+        }
+        status = tti_mapping_adopt(d->fds[i], tti_root_segment_bytes(layout), TTI_ROOT_SPARE_MOST, 0, r,
+                                   &root->segments[r], error);
+        if (status == TUTTI_OK) {
+            status = tti_engine_segment_check(root->segments[r].base, layout, r, nonce, error);
+        }
+    }
+    return status;
+}
+
+/* The segments of the ranks from `first` to `end`. */
+static tutti_status map_range(const tutti_open_info *info, const struct channel *p, uint64_t nonce,
+                              struct tti_root *root, int first, int end, int64_t deadline, tutti_error *error)
+{
+    struct descriptors d = {.stem = "segment", .first = first};
+    tutti_status status = TUTTI_OK;
+    for (; d.first < end && status == TUTTI_OK; d.first += d.got) {
+        d.count = end - d.first < AT_ONCE ? end - d.first : AT_ONCE;
+        status = await_descriptors(info, p, root, deadline, &d, error);
+        if (status == TUTTI_OK) {
+            status = adopt_segments(&d, nonce, root, error);
+        }
+    }
+    return status;
 }
 
 static tutti_status map_segments(const tutti_open_info *info, const struct channel *p, uint64_t nonce,
                                  struct tti_root *root, tutti_error *error)
 {
-    char key[32];
-    int fd = -1;
-    const struct tti_layout *layout = &root->layout;
     const int64_t deadline = deadline_of(info);
-    tutti_status status = TUTTI_OK;
-    for (int r = 0; r < info->world_size && status == TUTTI_OK; r++) {
-        if (r == info->rank) {
-            continue;
-        }
-        snprintf(key, sizeof(key), "segment/%d", r);
-        status = await_descriptor(info, p, key, r, root, deadline, &fd, error);
-        if (status == TUTTI_OK && (status = tti_mapping_adopt(fd, tti_root_segment_bytes(layout), TTI_ROOT_SPARE_MOST,
-                                                              0, r, &root->segments[r], error)) == TUTTI_OK) {
-            status = tti_engine_segment_check(root->segments[r].base, layout, r, nonce, error);
-        }
+    tutti_status status = map_range(info, p, nonce, root, 0, info->rank, deadline, error);
+    if (status == TUTTI_OK) {
+        status = map_range(info, p, nonce, root, info->rank + 1, info->world_size, deadline, error);
     }
     if (status == TUTTI_OK && info->rank != 0) {
-        status = await_descriptor(info, p, "doorbell", 0, root, deadline, &fd, error);
+        struct descriptors d = {.stem = "doorbell", .count = 1};
+        status = await_descriptors(info, p, root, deadline, &d, error);
         if (status == TUTTI_OK) {
-            status = tti_mapping_adopt(fd, doorbell_bytes(root), 0, 1, 0, &root->doorbell, error);
+            status = tti_mapping_adopt(d.fds[0], doorbell_bytes(root), 0, 1, 0, &root->doorbell, error);
         }
     }
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Most ranks come within milliseconds, and a death is to be reported as soon. So a slice is a quarter of the time
- * waited so far, from min_slice_ms to 4 ms. A rank that has waited for a second waits for a peer that computes, and
- * polls every 100 ms.
+ * waited so far, up to 4 ms, and min_slice_ms at least. A rank that has waited for a second waits for a peer that
+ * computes, and polls every 100 ms.
  */
 #include "base/wait/polled_wait.h"
 
@@ -10,17 +10,20 @@
 
 #define EAGER_NS     INT64_C(1000000000)
 #define MAX_SLICE_MS 100
+#define RANKS_PER_MS 4 /* about 4,000 polls in a second, of all ranks together */
+
+int64_t tti_poll_interval_ms(int64_t least_ms, int32_t ranks)
+{
+    const int64_t slice = ranks / RANKS_PER_MS < MAX_SLICE_MS ? ranks / RANKS_PER_MS : MAX_SLICE_MS;
+    return slice < least_ms ? least_ms : slice;
+}
 
 static int64_t slice_ms(int64_t waited_ns, int64_t min_slice_ms)
 {
     const int64_t quarter_ms = waited_ns / 4000000;
-    if (waited_ns >= EAGER_NS) {
-        return MAX_SLICE_MS;
-    }
-    if (quarter_ms < min_slice_ms) {
-        return min_slice_ms;
-    }
-    return quarter_ms > TTI_POLL_EAGER_MS ? TTI_POLL_EAGER_MS : quarter_ms;
+    const int64_t eager_ms = quarter_ms > TTI_POLL_EAGER_MS ? TTI_POLL_EAGER_MS : quarter_ms;
+    const int64_t slice = waited_ns >= EAGER_NS ? MAX_SLICE_MS : eager_ms;
+    return slice < min_slice_ms ? min_slice_ms : slice;
 }
 
 bool tti_poll_cause(const struct tti_polled_wait *w, tutti_status *status, tutti_error *error)

@@ -17,8 +17,11 @@ struct tti_polled_wait {
      * the result then. *error is never NULL. */
     tutti_status (*poll)(void *user, tutti_error *error);
     void *user;
-    int64_t min_slice_ms; /* of the first slices; at most TTI_POLL_EAGER_MS */
+    int64_t min_slice_ms; /* no slice is shorter */
 };
+
+/* The first slices of a wait in a group of so many ranks: all of them poll, so each polls less often. */
+int64_t tti_poll_interval_ms(int64_t least_ms, int32_t ranks);
 
 /* The status of the last attempt, TIMEOUT at the deadline, or the cause that a poll has found. `error` may be NULL. */
 tutti_status tti_wait_polling(const struct tti_polled_wait *wait, int64_t deadline_ns, tutti_error *error);

@@ -137,7 +137,7 @@ static tutti_status confirm(struct tti_group *g, const struct tti_group_plan *pl
     if (mine != TUTTI_OK) {
         status = mine;
     } else if (status == TUTTI_OK) {
-        status = tti_collect_records(plan, rv, TTI_GROUP_READY, all, sizeof(*all), check_outcome, error);
+        status = tti_collect_records(plan, &g->rendezvous, TTI_GROUP_READY, all, sizeof(*all), check_outcome, error);
     } else {
         *error = second;
     }
@@ -204,8 +204,9 @@ static tutti_status probe_late(struct tti_group *g, const struct tti_group_plan 
     snprintf(key, sizeof(key), "asked/%d", g->rank);
     tti_hello_probe_backends(&all[g->rank], &answers[g->rank]);
     tutti_status status = rv->set(rv->self, key, &answers[g->rank], sizeof(*answers), error);
-    status = status == TUTTI_OK ? tti_collect_records(plan, rv, "asked", answers, sizeof(*answers), check_answer, error)
-                                : status;
+    status = status == TUTTI_OK
+                 ? tti_collect_records(plan, &g->rendezvous, "asked", answers, sizeof(*answers), check_answer, error)
+                 : status;
     for (int r = 0; r < g->size; r++) {
         tti_hello_merge(&all[r], &answers[r]);
     }
@@ -272,8 +273,7 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
 {
     struct tti_choice choice = {0};
     plan->watch.accepting = true;
-    tutti_status status =
-        tti_collect_records(plan, &g->rendezvous.table, "hello", all, sizeof(*all), check_hello, error);
+    tutti_status status = tti_collect_records(plan, &g->rendezvous, "hello", all, sizeof(*all), check_hello, error);
     plan->watch.accepting = false;
     status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, &g->pidfds, error) : status;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;

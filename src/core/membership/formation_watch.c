@@ -9,7 +9,9 @@
  * - A member has died, or the engines of the new group have failed. Exception: the lost member has put its last record
  *   already. Then the group is complete, and its first call reports the loss.
  * - The process of a member ended on this machine before its last record. This is for members that no group watches. It
- *   takes some system calls for each, so it is checked every 100 ms, and not in the first 100 ms of a wait.
+ *   takes some system calls for each, so it is checked every 100 ms, and not in the first 100 ms of a wait. A rank
+ *   checks the next few members behind itself, and those after them the next time. So each member is checked by some
+ *   ranks each time, however many there are, and these report its end to all.
  * - A member has left its old group without its last record. A member with its last record may leave at once, while
  *   others still wait. So the poll reads the departure first and the record second: the record is put before the
  *   departure. If it is missing after the departure, it never comes, and no rank gets the group.
@@ -17,7 +19,8 @@
  * - The store is served here, and has refused a process for lack of descriptors or memory: that process does not come
  *   again.
  *
- * Cost: one request to the store for each poll, and one for each member that has left.
+ * Cost: one request to the store for each poll, and one for each member that has left. With many members a rank polls
+ * less often, so that together they make some thousand requests in a second at most.
  */
 #include "core/membership/formation_watch.h"
 
@@ -35,6 +38,7 @@
 
 #define STORE_SILENT_NS INT64_C(1000000000)
 #define PROCESSES_NS    INT64_C(100000000) /* between two polls of the members' processes */
+#define PROCESSES       16                 /* in one poll */
 #define RECORDS_NS      INT64_C(200000000) /* to read the records, after another rank has aborted because of one */
 
 static int32_t rank_of(const struct tti_formation_watch *w, int32_t member)
@@ -66,7 +70,8 @@ void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *r
     rendezvous->poll_user = w;
     /* members without a common group get time to find a bad record themselves before they read of another rank's
      * abort */
-    rendezvous->poll_interval_ms = w->parent ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
+    const int64_t least_ms = w->parent ? TTI_POLL_MIN_MS : TTI_POLL_EAGER_MS;
+    rendezvous->poll_interval_ms = size == INT32_MAX ? least_ms : tti_poll_interval_ms(least_ms, size);
 }
 
 /* ---- outcome records --------------------------------------------------------------------------------------------- */
@@ -245,7 +250,9 @@ static tutti_status poll_processes(struct tti_formation_watch *w, tutti_error *e
         return TUTTI_OK;
     }
     w->polled_ns = now;
-    for (int32_t i = 0; i < w->size; i++) {
+    for (int32_t n = 0; n < w->size && n < PROCESSES; n++) {
+        w->polled = w->polled % w->size + 1;
+        const int32_t i = (w->self + w->polled) % w->size;
         const tutti_status status = process_status(w, i, error);
         if (status != TUTTI_OK && is_record_missing(w, i)) { /* in this order, as with departures */
             return status;

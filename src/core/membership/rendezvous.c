@@ -52,7 +52,7 @@ static tutti_status set(void *self, const char *key, const void *value, size_t l
     return status;
 }
 
-/* A value of another rank, or (fd not NULL) a descriptor. */
+/* A value of another rank, or (fd not NULL) a descriptor, or (range not NULL) several. */
 struct wanted {
     struct tti_rendezvous *rendezvous;
     char key[TTI_STORE_KEY_MAX + 1];
@@ -60,12 +60,20 @@ struct wanted {
     size_t capacity;
     size_t *length;
     int *fd;
+    struct tti_store_range *range;
 };
 
 static tutti_status get_once(void *user, int64_t timeout_ms, tutti_error *error)
 {
     const struct wanted *w = user;
     struct tti_store *store = w->rendezvous->store;
+    if (w->range) {
+        struct tti_store_range full = *w->range;
+        full.stem = w->key;
+        const tutti_status status = tti_store_get_range(store, &full, timeout_ms, error);
+        w->range->got = full.got;
+        return status;
+    }
     return w->fd ? tti_store_get_fd(store, w->key, w->fd, timeout_ms, error)
                  : tti_store_get(store, w->key, w->value, w->capacity, w->length, timeout_ms, error);
 }
@@ -112,6 +120,22 @@ static tutti_status get_fd(void *self, const char *key, int *fd, int64_t timeout
     return get_polling(&w, key, timeout_ms, error);
 }
 
+tutti_status tti_rendezvous_get_range(struct tti_rendezvous *r, struct tti_store_range *range, int64_t timeout_ms,
+                                      tutti_error *error)
+{
+    struct wanted w = {.rendezvous = r, .range = range};
+    return get_polling(&w, range->stem, timeout_ms, error);
+}
+
+static tutti_status get_fds(void *self, const char *stem, int32_t first, int32_t count, int *fds, int32_t *got,
+                            int64_t timeout_ms, tutti_error *error)
+{
+    struct tti_store_range range = {.stem = stem, .first = (uint32_t)first, .count = (uint32_t)count, .fds = fds};
+    const tutti_status status = tti_rendezvous_get_range(self, &range, timeout_ms, error);
+    *got = (int32_t)range.got;
+    return status;
+}
+
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name)
 {
     tti_store_retain(store);
@@ -126,7 +150,8 @@ void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, cons
                                   .get = get,
                                   .put_fd = put_fd,
                                   .get_fd = get_fd,
-                                  .poll_failures = poll_failures};
+                                  .poll_failures = poll_failures,
+                                  .get_fds = get_fds};
 }
 
 void tti_rendezvous_close(struct tti_rendezvous *r)

@@ -22,6 +22,12 @@ struct tti_rendezvous {
 
 /* Takes a reference on the store. The struct must stay where it is until tti_rendezvous_close. */
 void tti_rendezvous_open(struct tti_rendezvous *r, struct tti_store *store, const char *name);
+
+/* Reads a range of the group's keys as `table.get` reads one: see tti_store_get_range. `stem` is without the group's
+ * name. */
+tutti_status tti_rendezvous_get_range(struct tti_rendezvous *r, struct tti_store_range *range, int64_t timeout_ms,
+                                      tutti_error *error);
+
 void tti_rendezvous_close(struct tti_rendezvous *r);
 
 #endif

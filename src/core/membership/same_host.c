@@ -228,7 +228,7 @@ static void keep_reason(char why[TTI_SITE_REASON], const tutti_error *error)
     snprintf(why, TTI_SITE_REASON, "%.*s", TTI_SITE_REASON - 1, error->message);
 }
 
-static tutti_status serve_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+static tutti_status serve_trial(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                 const struct tti_hello *own, struct tti_store **store, tutti_error *error)
 {
     struct trial_address address = {.status = TUTTI_OK};
@@ -281,7 +281,7 @@ static void connect_trial(const struct tti_group_plan *plan, const struct tti_he
     }
 }
 
-static tutti_status join_trial(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+static tutti_status join_trial(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                const struct tti_hello *own, int32_t leader, struct tti_store **store,
                                struct result *result, tutti_error *error)
 {
@@ -377,7 +377,7 @@ void tti_same_host_release(struct tti_kept_pidfds *kept)
 
 /* ---- finding hosts ----------------------------------------------------------------------------------------------- */
 
-static tutti_status run_trials(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+static tutti_status run_trials(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                struct tti_hello *all, int32_t *leaders, struct result *results,
                                struct tti_kept_pidfds *kept, tutti_error *error)
 {
@@ -399,7 +399,7 @@ static tutti_status run_trials(const struct tti_group_plan *plan, const struct t
         status = rendezvous->table.set(rendezvous->table.self, key, mine, sizeof(*mine), error);
     }
     if (status == TUTTI_OK) {
-        status = tti_collect_records(plan, &rendezvous->table, "site", results, sizeof(*results), check_result, error);
+        status = tti_collect_records(plan, rendezvous, "site", results, sizeof(*results), check_result, error);
     }
     for (int32_t r = 0; r < plan->size && status == TUTTI_OK; r++) {
         if (results[r].status != TUTTI_OK) {
@@ -439,7 +439,7 @@ static bool backend_needs_hosts(const struct tti_hello *own)
     return some;
 }
 
-static tutti_status find_leaders(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+static tutti_status find_leaders(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                  struct tti_hello *all, int32_t *leaders, struct tti_kept_pidfds *kept,
                                  tutti_error *error)
 {
@@ -470,7 +470,7 @@ static tutti_status find_leaders(const struct tti_group_plan *plan, const struct
     return status;
 }
 
-tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+tutti_status tti_same_host_find(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error)
 {
     int32_t *leaders = calloc((size_t)plan->size, sizeof(*leaders)); /* all zero: rank 0 is the leader of all */

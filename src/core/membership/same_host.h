@@ -23,7 +23,7 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
  * records, on all ranks alike. If the records do not prove it, the ranks run a trial: then all take part in one more
  * round at the rendezvous.
  */
-tutti_status tti_same_host_find(const struct tti_group_plan *plan, const struct tti_rendezvous *rendezvous,
+tutti_status tti_same_host_find(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error);
 
 /* Releases the pidfds of a group. */

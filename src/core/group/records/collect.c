@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank polls the records one after the other, in the order of the ranks. Its own view counts more than a report of
+ * A rank reads the records in the order of the ranks, as many in one request as the store has and a reply holds. So each
+ * rank makes a few requests (one for each 64 KiB of records) where one for each record would make n^2 in all. It checks
+ * the records that it has before it waits for more. Its own view counts more than a report of
  * another rank: a record that is in the store after all is read, whatever the wait has returned.
  */
 #include "core/group/records/collect.h"
@@ -13,6 +15,9 @@
 #include "base/error.h"
 #include "core/group/plan.h"
 #include "core/group/records/hello.h"
+#include "core/membership/rendezvous.h"
+
+#define AT_ONCE 256
 
 tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
                                       void *user, int64_t waited_ms, tutti_error *error)
@@ -47,43 +52,59 @@ static bool is_record_missing(void *user, int32_t member)
     return records->rv->get(records->rv->self, key, value, sizeof(value), &length, 0, NULL) == TUTTI_TIMEOUT;
 }
 
-/* A record that is there after all counts more than a failed wait. */
-static tutti_status get_record(const tutti_rendezvous *rv, const char *key, void *record, size_t bytes, size_t *length,
-                               int64_t deadline, tutti_error *error)
+/* The next records, as many as are there. One that is there after all counts more than a failed wait. */
+static tutti_status get_records(struct tti_rendezvous *rendezvous, struct tti_store_range *range, int64_t deadline,
+                                tutti_error *error)
 {
-    const tutti_status status = rv->get(rv->self, key, record, bytes, length, tti_remaining_ms(deadline), error);
-    return status != TUTTI_OK && rv->get(rv->self, key, record, bytes, length, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
+    const tutti_status status = tti_rendezvous_get_range(rendezvous, range, tti_remaining_ms(deadline), error);
+    return status != TUTTI_OK && tti_rendezvous_get_range(rendezvous, range, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
 }
 
-tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
+/* A record that has come. */
+static tutti_status check_record(const struct tti_group_plan *plan, unsigned char *records, size_t bytes, size_t length,
+                                 int r, tti_collect_check check, tutti_error *error)
+{
+    if (length != bytes) {
+        return tti_error_set(error, TUTTI_VERSION, "rank %d uses another version of Tutti: run the same on all ranks",
+                             r);
+    }
+    const tutti_status status =
+        check(plan, records + (size_t)plan->rank * bytes, records + (size_t)r * bytes, r, error);
+    if (status != TUTTI_OK && error->suspect < 0 && !tti_is_loss(status)) { /* the suspect of a loss may be unknown */
+        error->suspect = r;
+    }
+    return status;
+}
+
+/* No record has come. */
+static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
+                                 tutti_error *error)
+{
+    const bool whole = plan->watch.deadline_ns != 0 && tti_remaining_ms(plan->watch.deadline_ns) == 0;
+    struct records all = {.rv = rv, .stem = stem};
+    return tti_collect_name_missing(plan, is_record_missing, &all, whole ? plan->watch.timeout_ms : plan->opening_ms,
+                                    error);
+}
+
+tutti_status tti_collect_records(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous, const char *stem,
                                  void *records, size_t bytes, tti_collect_check check, tutti_error *error)
 {
-    int64_t deadline = tti_deadline_ns(tti_now_ns(), plan->opening_ms);
-    for (int r = 0; r < plan->size; r++) {
-        char key[40];
-        size_t length = 0;
-        snprintf(key, sizeof(key), "%s/%d", stem, r);
-        tutti_status status = get_record(rv, key, (char *)records + (size_t)r * bytes, bytes, &length, deadline, error);
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), plan->opening_ms);
+    size_t lengths[AT_ONCE];
+    struct tti_store_range range = {.stem = stem, .stride = bytes, .lengths = lengths};
+    for (int r = 0; r < plan->size; r += (int)range.got) {
+        range.first = (uint32_t)r;
+        range.count = plan->size - r < AT_ONCE ? (uint32_t)(plan->size - r) : AT_ONCE;
+        range.values = (unsigned char *)records + (size_t)r * bytes;
+        tutti_status status = get_records(rendezvous, &range, deadline, error);
         if (status == TUTTI_TIMEOUT &&
             error->suspect < 0) { /* else the time-out is a report of another rank, which names the missing one */
-            const bool whole = plan->watch.deadline_ns != 0 && tti_remaining_ms(plan->watch.deadline_ns) == 0;
-            struct records all = {.rv = rv, .stem = stem};
-            return tti_collect_name_missing(plan, is_record_missing, &all,
-                                            whole ? plan->watch.timeout_ms : plan->opening_ms, error);
+            return name_missing(plan, &rendezvous->table, stem, error);
         }
-        const bool longer = status == TUTTI_PROTOCOL && length > bytes;
-        if (status != TUTTI_OK && !longer) {
-            return status;
+        for (uint32_t i = 0; i < range.got && status == TUTTI_OK; i++) {
+            status = check_record(plan, records, bytes, lengths[i], r + (int)i, check, error);
         }
-        if (length != bytes) {
-            return tti_error_set(error, TUTTI_VERSION,
-                                 "rank %d uses another version of Tutti: run the same on all ranks", r);
-        }
-        if ((status = check(plan, (char *)records + (size_t)plan->rank * bytes, (char *)records + (size_t)r * bytes, r,
-                            error)) != TUTTI_OK) {
-            if (error->suspect < 0 && !tti_is_loss(status)) { /* the suspect of a loss may be unknown */
-                error->suspect = r;
-            }
+        if (status != TUTTI_OK) {
             return status;
         }
     }

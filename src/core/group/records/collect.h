@@ -7,6 +7,7 @@
 #include <tutti/backend.h>
 
 struct tti_group_plan;
+struct tti_rendezvous;
 
 /* Checks the record of one rank as soon as it is there, so that a mismatch is reported before ranks that are
  * missing. */
@@ -15,7 +16,7 @@ typedef tutti_status (*tti_collect_check)(const struct tti_group_plan *plan, con
 
 /* Reads record `stem`/RANK of every rank into an array that holds the own one. TIMEOUT names the ranks without a
  * record. `error` is not NULL. */
-tutti_status tti_collect_records(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
+tutti_status tti_collect_records(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous, const char *stem,
                                  void *records, size_t bytes, tti_collect_check check, tutti_error *error);
 
 /* After a time-out: names all members for which is_missing is true, in one sentence. Returns TIMEOUT. */
