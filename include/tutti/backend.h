@@ -37,8 +37,10 @@ enum {
     TUTTI_CAP_ASK_LATE = 1 << 14, /* a fact: `available` opens a file, so groups call it only if the answer decides */
     TUTTI_CAP_CANCEL_FLAGGED = 1 << 15, /* any collective that has not begun can be cancelled if every rank has set
                                            TUTTI_CANCELLABLE. Only the core sets it */
-    TUTTI_CAP_DROPS_NAN = 1 << 16       /* a fact: the engine's MIN and MAX of floats may ignore NaNs where another rank
+    TUTTI_CAP_DROPS_NAN = 1 << 16,      /* a fact: the engine's MIN and MAX of floats may ignore NaNs where another rank
                                            has a number, and may give a zero of either sign */
+    TUTTI_CAP_WIRE = 1 << 17            /* a fact: runs ops with `wire` for which `supports` returns a text. All others
+                                           reach the backend as chunks of bf16, between conversions of the core */
 };
 
 /** Arguments of a backend's `abort` in place of a lane. */
@@ -120,7 +122,7 @@ typedef struct tutti_op {
     /* Collectives: a code of the shape, which ranks compare: of the tensor that is not joined, without the lengths in
      * which parts may differ. 0: fewer than two dimensions, so `count` suffices. */
     uint32_t shape_code;
-    uint32_t reserved_too;
+    tutti_wire wire; /* all_reduce: how the values travel; only if the backend has TUTTI_CAP_WIRE */
 } tutti_op;
 
 /** The rendezvous of the group that is being opened. Its keys are private to that group. */

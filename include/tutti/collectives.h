@@ -95,6 +95,21 @@ enum {
 };
 
 /**
+ * How the values of an all_reduce travel between ranks: `.wire` of its call, equal on all ranks, else MISMATCH. BF16
+ * halves the bytes of an all_reduce of f32 by SUM, AVG or PREMUL_SUM. Each rank rounds its values to bf16, to nearest
+ * even; the ranks fold in f32 as for bf16 tensors; the sum is rounded once more. So all ranks get the same bits, as
+ * without it. With n ranks and `sum` the sum of the magnitudes (divided by n for AVG), the result is off by at most
+ * (2^-7 + n 2^-23) sum + 2^-133. Backend "hier" sums in f32 inside each host, and rounds each host's sum instead of
+ * each rank's values; the bound is the same. NaN and infinity survive. A value that rounds past the largest bf16
+ * (3.39e38) becomes infinite.
+ * UNSUPPORTED, before anything is written: another operation, dtype or reduce op, or a group on a device.
+ * INVALID_ARGUMENT: a number outside the enum. It pays between hosts from some 100 KiB on, and never for small tensors
+ * or for those in the heap (tutti/memory.h).
+ */
+typedef int32_t tutti_wire;
+enum { TUTTI_WIRE_FULL = 0, TUTTI_WIRE_BF16 = 1 };
+
+/**
  * Options of one call. Zero means default everywhere. TUTTI_CALL(...) and tutti_call_init set `size`. The struct is
  * read, and `*error` written, only before the call returns.
  */
@@ -111,8 +126,10 @@ typedef struct tutti_call {
     void *user;                /* argument of the callback                                                      */
     tutti_cancel_token *token; /* asynchronous operations: cancels this one too; NULL = none                  */
     int64_t operation_id;      /* asynchronous operations: number for tutti/events.h; 0 = none                */
+    tutti_wire wire;           /* all_reduce of f32: TUTTI_WIRE_BF16 sends half the bytes; 0 = all of them       */
+    uint32_t reserved;
 } tutti_call;
-TUTTI_STATIC_ASSERT(sizeof(tutti_call) == 80, "no padding");
+TUTTI_STATIC_ASSERT(sizeof(tutti_call) == 88, "no padding");
 
 /** TUTTI_CALL(.timeout_ms = 5000, .lane = 1): options for one call, in C. In C++: tutti/tutti.hpp. */
 #define TUTTI_CALL(...) (&(const tutti_call){.size = (uint32_t)sizeof(tutti_call), __VA_ARGS__})

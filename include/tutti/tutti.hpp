@@ -55,6 +55,7 @@ public:
     TUTTI_HPP_FIELD(void *, user)
     TUTTI_HPP_FIELD(tutti_cancel_token *, token)
     TUTTI_HPP_FIELD(std::int64_t, operation_id)
+    TUTTI_HPP_FIELD(tutti_wire, wire)
     operator const tutti_call *() const noexcept { return &value_; }
 };
 

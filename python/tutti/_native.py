@@ -55,6 +55,8 @@ class CallStruct(Structure):
         ("user", c_void_p),
         ("token", c_void_p),
         ("operation_id", c_int64),
+        ("wire", c_int32),
+        ("reserved", c_uint32),
     ]
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The 16 bytes by which ranks compare what they called:
- *   word 0   kind 5 | dtype 5 | reduce op 4 | dimension 5 | form 2 | root 16 | more 27
+ *   word 0   kind 5 | dtype 5 | reduce op 4 | dimension, or wire of an all_reduce 5 | form 2 | root 16 | more 27
  *   word 1   low 32 | the user's tag 32
  * The form says what `more` and `low` are:
  *   count    the number of elements, in 59 bits: the tensor has one dimension
@@ -108,7 +108,7 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
     }
     form |= is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
     descriptor[0] = (uint64_t)(op->kind & 31) | (uint64_t)(op->dtype & 31) << 5 | (uint64_t)(op->redop & 15) << 10 |
-                    (uint64_t)(op->dim & 31) << 14 | form << 19 | (uint64_t)(op->root & 0xffff) << 21 | more << 37;
+                    (uint64_t)((op->kind == TUTTI_OP_ALL_REDUCE ? op->wire : op->dim) & 31) << 14 | form << 19 | (uint64_t)(op->root & 0xffff) << 21 | more << 37;
     descriptor[1] = (low & UINT32_MAX) | (uint64_t)op->user_tag << 32;
 }
 
@@ -165,13 +165,13 @@ bool tti_kind_waits_for_all(tutti_operation kind)
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
 /* The fields of an operation beside dtype and elements. */
-enum { HAS_REDOP = 1, HAS_ROOT = 2, HAS_DIM = 4 };
+enum { HAS_REDOP = 1, HAS_ROOT = 2, HAS_DIM = 4, HAS_WIRE = 8 };
 
 static unsigned fields_of(tutti_operation kind)
 {
     switch (kind) {
     case TUTTI_OP_ALL_REDUCE:
-        return HAS_REDOP;
+        return HAS_REDOP | HAS_WIRE;
     case TUTTI_OP_REDUCE:
         return HAS_REDOP | HAS_ROOT;
     case TUTTI_OP_BROADCAST:
@@ -266,6 +266,9 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
     }
     if (fields & HAS_DIM) {
         add(&t, ", dim %u", (unsigned)(descriptor[0] >> 14 & 31));
+    }
+    if ((fields & HAS_WIRE) && (descriptor[0] >> 14 & 31) != TUTTI_WIRE_FULL) {
+        add(&t, ", wire bf16");
     }
     add(&t, tag ? ", tag %llu)" : ")", (unsigned long long)tag);
 }

@@ -285,7 +285,10 @@ static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
 
 const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
 {
-    (void)e;
+    if (op->wire != TUTTI_WIRE_FULL) { /* smaller ones the core converts */
+        const size_t bytes = op->count * tti_dtype_size(TUTTI_BF16);
+        return e->size > 1 && bytes > e->tuning.one_shot && bytes > TTI_INLINE_MOST ? "native" : NULL;
+    }
     return runner(op->kind) || op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV ? "native" : NULL;
 }
 

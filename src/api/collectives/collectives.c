@@ -9,6 +9,7 @@
 #include "api/async/enqueue.h"
 #include "api/collectives/parts.h"
 #include "core/call/call_cache.h"
+#include "core/call/wire.h"
 #include "engine/descriptor.h"
 
 /* The code of a tensor's shape that ranks compare. */
@@ -46,6 +47,7 @@ static tutti_status all_reduce(const struct tti_checker *k, const struct tti_sig
     struct tti_view out;
     bool in_place;
     tutti_status status = check_reduction(k, s->input, s->output, redop, &in, &out, &in_place);
+    status = status == TUTTI_OK ? tti_wire_check_reduction(k->c, in.dtype, redop) : status;
     if (status == TUTTI_OK) {
         describe_reduction(k, &in, &out, in_place, redop, 0);
     }

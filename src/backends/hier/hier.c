@@ -70,7 +70,9 @@ static const char *supports(void *state, const tutti_op *op)
     if (!s->inner || !r) {
         return s->flat->backend->ops->supports(s->flat->state, op);
     }
-    const bool all = can(s->inner, op, r->inside[0]) && can(s->inner, op, r->inside[1]) && can(s->flat, op, r->between);
+    tutti_op narrow = *op; /* of the step between hosts */
+    narrow.dtype = op->wire != TUTTI_WIRE_FULL ? TUTTI_BF16 : op->dtype;
+    const bool all = can(s->inner, op, r->inside[0]) && can(s->inner, op, r->inside[1]) && can(s->flat, &narrow, r->between);
     return all ? "composed" : NULL;
 }
 
@@ -112,7 +114,7 @@ static uint32_t capabilities(void *state)
     if (!s->inner) {
         return s->flat->capabilities & PROMISES;
     }
-    return s->inner->capabilities & s->flat->capabilities & TUTTI_CAP_SAME_BITS;
+    return (s->inner->capabilities & s->flat->capabilities & TUTTI_CAP_SAME_BITS) | TUTTI_CAP_WIRE;
 }
 
 /* ---- description ------------------------------------------------------------------------------------------------- */

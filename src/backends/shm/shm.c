@@ -402,7 +402,7 @@ static void close_group(void *state)
 static uint32_t capabilities(void *state)
 {
     const struct tti_shm_group *s = state;
-    return TTI_ENGINE_CAPABILITIES | (s->heap ? (uint32_t)TUTTI_CAP_HEAP : 0u);
+    return TTI_ENGINE_CAPABILITIES | TUTTI_CAP_WIRE | (s->heap ? (uint32_t)TUTTI_CAP_HEAP : 0u);
 }
 
 static tutti_status alloc_memory(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,
@@ -444,6 +444,6 @@ const tutti_backend tti_backend_shm = {
     .size = sizeof(tutti_backend),
     .name = "shm",
     .priority = 80,
-    .capabilities = TTI_ENGINE_CAPABILITIES | TUTTI_CAP_HEAP,
+    .capabilities = TTI_ENGINE_CAPABILITIES | TUTTI_CAP_HEAP | TUTTI_CAP_WIRE,
     .ops = &ops,
 };

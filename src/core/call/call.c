@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "core/call/wire.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 
@@ -210,7 +211,8 @@ static tutti_status check_options(struct tti_call *c)
                              "%s: call.stream is set without the flag TUTTI_HAS_STREAM, which makes it count",
                              tutti_operation_name(c->operation));
     }
-    return (o->flags & TUTTI_ENQUEUE) != 0 ? check_enqueue(c) : TUTTI_OK;
+    const tutti_status status = o->wire != TUTTI_WIRE_FULL ? tti_wire_check(c) : TUTTI_OK;
+    return status == TUTTI_OK && (o->flags & TUTTI_ENQUEUE) != 0 ? check_enqueue(c) : status;
 }
 
 /* Nothing has been started: there is no callback, and the reference on the group is given back. */

@@ -150,7 +150,8 @@ static inline bool matches_call(struct tti_cached_call *r, const tutti_group *gr
 static inline bool are_default_options(const struct tti_cached_call *r, const tutti_call *o)
 {
     const uint64_t unusual =
-        (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token | (uint64_t)o->operation_id;
+        (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token | (uint64_t)o->operation_id |
+        (uint64_t)(uint32_t)o->wire;
     uint64_t scale;
     memcpy(&scale, &o->scale, sizeof(scale));
     const bool unscaled = scale == 0 || scale == ONE;
@@ -333,7 +334,7 @@ static bool is_cacheable(const struct tti_task *t)
 {
     const tutti_call *o = &t->call.options;
     return (t->op.count > 0 || t->op.kind == TUTTI_OP_BARRIER) && t->side_count == 0 && (o->flags | o->tag) == 0 &&
-           o->scale == 1;
+           o->scale == 1 && o->wire == TUTTI_WIRE_FULL;
 }
 
 /* A collision fills an entry one call too early and does no other harm. */

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/call/compare.h"
+#include "core/call/wire.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "core/memory/staging.h"
@@ -24,6 +25,7 @@ void tti_task_reset(struct tti_task *t, const char *function)
     t->function = function;
     t->side_count = 0;
     t->is_staged = false;
+    t->converts = false;
     t->result = NULL;
     t->signature = NULL;
     t->op.after = NULL;
@@ -86,6 +88,13 @@ static tutti_status find_engine(struct tti_task *t)
                          g->backend->name);
 }
 
+static const tutti_backend *engine_of(const struct tti_task *t, void **state)
+{
+    const struct tti_group *g = t->call.group;
+    *state = t->on_host_engine ? g->host_state : g->state;
+    return t->on_host_engine ? g->host_backend : g->backend;
+}
+
 tutti_status tti_task_complete(struct tti_task *t)
 {
     struct tti_call *c = &t->call;
@@ -102,6 +111,10 @@ tutti_status tti_task_complete(struct tti_task *t)
     if (status != TUTTI_OK) {
         return status;
     }
+    op->wire = c->options.wire;
+    void *state;
+    const tutti_backend *engine = engine_of(t, &state);
+    t->converts = tti_wire_converts(engine, state, op);
     if (op->failed != TUTTI_OK && !(tti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS)) {
         return no_memory(t); /* the engine cannot report it to the other ranks */
     }
@@ -175,13 +188,6 @@ static tutti_status run_on_device(struct tti_task *t)
     return status;
 }
 
-static const tutti_backend *engine_of(const struct tti_task *t, void **state)
-{
-    const struct tti_group *g = t->call.group;
-    *state = t->on_host_engine ? g->host_state : g->state;
-    return t->on_host_engine ? g->host_backend : g->backend;
-}
-
 struct tti_flight_op tti_task_flight_op(const tutti_op *op)
 {
     return (struct tti_flight_op){.count = op->count,
@@ -245,6 +251,8 @@ static tutti_status run(struct tti_task *t)
         status = tti_comparison_cancelled(&t->op, 0, c->error);
     } else if (t->is_staged) {
         status = tti_staging_run(c->group, engine, state, &t->op, c->error);
+    } else if (t->converts) {
+        status = tti_wire_run(engine, state, &t->op, &c->group->wire_memory[t->op.lane], c->error);
     } else if (t->op.on_device && !(engine->capabilities & TUTTI_CAP_NO_HOST)) {
         status = run_on_device(t);
     } else {

@@ -34,6 +34,7 @@ struct tti_task {
     uint64_t flight;                       /* number of its entry in the flight recorder; 0 = it has none (yet) */
     bool is_staged;                        /* the engine gets copies of the tensors: see memory/staging.h */
     bool on_host_engine;                   /* not the group's own */
+    bool converts;                         /* the core converts for the engine: see wire.h */
     const DLTensor *result;                /* this rank's output; NULL if it has none */
     const struct tti_signature *signature; /* of the call, for the call cache; NULL: the call is not cached */
 };

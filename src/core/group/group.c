@@ -398,6 +398,9 @@ void tti_group_free(struct tti_group *g)
         g->lists = next;
     }
     tti_staging_free(g->staging);
+    for (int32_t i = 0; i < g->lanes; i++) {
+        free(g->wire_memory[i]);
+    }
     tti_comparison_close(g->comparison);
     tti_wait_registry_close(g->wait_registry);
     tti_pool_release(g->pool);

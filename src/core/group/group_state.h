@@ -74,6 +74,7 @@ struct tti_group {
     struct tti_rendezvous rendezvous;        /* private keys of this group; keeps the store */
     struct tti_wait_registry *wait_registry; /* for engines that cannot say which rank is missing; else NULL */
     struct tti_lane_queue lane_queues[TUTTI_MAX_LANES];
+    void *wire_memory[TUTTI_MAX_LANES]; /* used by the thread that owns the lane: see core/call/wire.c */
     struct tti_messages messages;
     pthread_mutex_t callback_lock; /* callbacks of a group run one at a time */
     struct tti_events_list events;

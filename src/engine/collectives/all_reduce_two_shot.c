@@ -13,6 +13,10 @@
  * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span
  * holds the window and behind it the own slice of the result. All have read it when they publish I(k + 3).
  *
+ * With op->wire the stages and the fold are of bf16, and the copies convert: into the stage, where the own slice goes,
+ * too, since it is rounded like all others; and out of it. All places below count bytes of the stage. Bytes a rank, n
+ * of f32: 3.5n + n/2P, of which half as many come from the caches of other ranks.
+ *
  * A rank that exposes its tensors stages window 0 only when it knows that others do not expose theirs.
  */
 #include "engine/arrival/arrival.h"
@@ -26,6 +30,7 @@
 #include "engine/memory/stage.h"
 
 struct plan {
+    bool narrows; /* f32 travels as bf16 */
     size_t element;
     size_t bytes;
     size_t window;
@@ -59,6 +64,65 @@ static struct slice slice_of(const struct plan *p, size_t k, int size, int rank)
     return (struct slice){.from = from, .bytes = each < left ? each : left};
 }
 
+/* Elements that are converted and then copied past the caches in one go. */
+enum { TILE = 2048 };
+
+static void narrow_to_stage(struct tti_lane *lane, void *span, const float *src, size_t count)
+{
+    uint16_t tile[TILE];
+    for (size_t n; count > 0; count -= n) {
+        n = tti_chunk_bytes(count, TILE, 0);
+        tti_narrow_bf16(tti_stage_is_far(lane) ? tile : span, src, n);
+        if (tti_stage_is_far(lane)) {
+            tti_copy_stream(span, tile, n * sizeof(*tile));
+        }
+        lane->bytes_copied += n * (sizeof(float) + sizeof(*tile));
+        span = (uint16_t *)span + n;
+        src += n;
+    }
+}
+
+static void widen_to_output(struct tti_lane *lane, float *dst, const void *span, size_t count)
+{
+    float tile[TILE];
+    for (size_t n; count > 0; count -= n) {
+        n = tti_chunk_bytes(count, TILE, 0);
+        tti_widen_bf16(lane->streams ? tile : dst, span, n);
+        if (lane->streams) {
+            tti_copy_stream(dst, tile, n * sizeof(*tile));
+        }
+        lane->bytes_copied += n * (sizeof(float) + sizeof(uint16_t));
+        span = (const uint16_t *)span + n;
+        dst += n;
+    }
+}
+
+/* The place in a tensor of byte `at` of the stage's vector. */
+static size_t tensor_place(const struct plan *p, size_t at)
+{
+    return p->narrows ? 2 * at : at;
+}
+
+static void copy_in(struct tti_lane *lane, const struct plan *p, unsigned char *span, const unsigned char *src,
+                    size_t bytes)
+{
+    if (p->narrows) {
+        narrow_to_stage(lane, span, (const float *)src, bytes / p->element);
+    } else {
+        tti_copy_to_stage(lane, span, src, bytes);
+    }
+}
+
+static void copy_back(struct tti_lane *lane, const struct plan *p, unsigned char *dst, const unsigned char *span,
+                      size_t bytes)
+{
+    if (p->narrows) {
+        widen_to_output(lane, (float *)dst, span, bytes / p->element);
+    } else {
+        tti_copy_to_output(lane, dst, span, bytes);
+    }
+}
+
 static uint64_t staged_phase(size_t k)
 {
     return 2 * k + 1;
@@ -81,11 +145,12 @@ static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struc
     if (status != TUTTI_OK) {
         return status;
     }
-    const unsigned char *src = (const unsigned char *)op->src + k * p->window;
+    const unsigned char *src = (const unsigned char *)op->src + tensor_place(p, k * p->window);
     struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
-    size_t behind = own.from + own.bytes;
-    tti_copy_to_stage(lane, span, src, own.from);
-    tti_copy_to_stage(lane, span + behind, src + behind, window_bytes(p, k) - behind);
+    size_t before = p->narrows ? window_bytes(p, k) : own.from;
+    size_t behind = p->narrows ? before : own.from + own.bytes;
+    copy_in(lane, p, span, src, before);
+    copy_in(lane, p, span + behind, src + tensor_place(p, behind), window_bytes(p, k) - behind);
     tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
     return TUTTI_OK;
 }
@@ -110,7 +175,7 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
     struct tti_engine *e = lane->engine;
     struct slice own = slice_of(p, k, e->size, e->rank);
     size_t at = k * p->window + own.from;
-    unsigned char *result = (unsigned char *)op->dst + at;
+    unsigned char *result = (unsigned char *)op->dst + tensor_place(p, at);
     unsigned char *shown = tti_stage_own(lane, k) + result_at(p); /* for the peers */
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
@@ -121,8 +186,13 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
         }
         lane->sources[r] = tti_stage_peer(lane, r, k) + own.from;
     }
-    lane->sources[e->rank] = (const unsigned char *)op->src + at;
-    if (tti_stage_is_far(lane)) {
+    if (!p->narrows) {
+        lane->sources[e->rank] = (const unsigned char *)op->src + at;
+    }
+    if (p->narrows) {
+        tti_reduce(lane, shown, own.bytes);
+        copy_back(lane, p, result, shown, own.bytes);
+    } else if (tti_stage_is_far(lane)) {
         fold_far(lane, result, shown, own.bytes);
     } else if (lane->streams) { /* the copy that peers read next stays in the caches */
         tti_reduce(lane, shown, own.bytes);
@@ -139,7 +209,7 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
 static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
 {
     struct tti_engine *e = lane->engine;
-    unsigned char *dst = (unsigned char *)op->dst + k * p->window;
+    unsigned char *dst = (unsigned char *)op->dst + tensor_place(p, k * p->window);
     for (int i = 1; i < e->size; i++) {
         int peer = (e->rank + i) % e->size; /* every rank starts at another peer */
         tutti_status status = tti_wait_phase(lane, peer, reduced_phase(k));
@@ -147,7 +217,7 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
             return status;
         }
         struct slice s = slice_of(p, k, e->size, peer);
-        tti_copy_to_output(lane, dst + s.from, tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
+        copy_back(lane, p, dst + tensor_place(p, s.from), tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
     }
     return TUTTI_OK;
 }
@@ -189,7 +259,9 @@ tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op, 
 {
     const size_t most = lane->engine->tuning.window;
     const size_t window = bytes < most ? bytes : most;
-    const struct plan p = {.element = tti_dtype_size(op->dtype),
+    const bool narrows = op->wire != TUTTI_WIRE_FULL;
+    const struct plan p = {.narrows = narrows,
+                           .element = tti_dtype_size(narrows ? TUTTI_BF16 : op->dtype),
                            .bytes = bytes,
                            .window = window,
                            .windows = (bytes + window - 1) / window};

@@ -9,6 +9,8 @@
 #ifndef TTI_KERNELS_ISA_TABLE_H
 #define TTI_KERNELS_ISA_TABLE_H
 
+#include <stdint.h>
+
 #include "kernels/kernels.h"
 
 #define TTI_STREAM_LINE 64
@@ -25,6 +27,8 @@ struct tti_fold_table {
     /* Copies whole lines of TTI_STREAM_LINE bytes past the caches to an aligned address; the caller orders the copy by
      * a fence. NULL if the set has no such store. */
     void (*stream)(void *dst, const void *src, size_t lines);
+    void (*narrow_bf16)(uint16_t *dst, const float *src, size_t count);
+    void (*widen_bf16)(float *dst, const uint16_t *src, size_t count);
 };
 
 extern const struct tti_fold_table tti_fold_table_base;
@@ -67,6 +71,9 @@ extern tti_fold_ops TTI_ISA_NAME(tti_fold_u16);
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_u32);
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_u64);
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_bool);
+
+void TTI_ISA_NAME(tti_narrow_bf16)(uint16_t *dst, const float *src, size_t count);
+void TTI_ISA_NAME(tti_widen_bf16)(float *dst, const uint16_t *src, size_t count);
 
 #if defined(__x86_64__)
 void TTI_ISA_NAME(tti_stream)(void *dst, const void *src, size_t lines);

@@ -7,17 +7,22 @@
  * Cost on the link: an all_reduce of n / L bytes by the outer engine on each of L rails. With a ring that is 2 n (H -
  * 1) / H bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by
  * host, and up to L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
+ *
+ * With op->wire the steps inside are of f32, and the step between hosts is of bf16: half of the bytes on the link. Each
+ * host's sum is rounded once, and the sum of all once.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"
 #include "backends/hier/steps/pipeline.h"
 #include "backends/hier/steps/slice_steps.h"
 #include "backends/hier/steps/slices.h"
+#include "kernels/kernels.h"
 
 struct plan {
     struct tti_hier_fold fold;
     unsigned char *wide; /* two chunks of widened inputs; NULL: the steps run in the output itself */
     size_t chunk;
+    uint16_t *narrow; /* the own slice on its way between hosts; NULL: it travels as it is */
 };
 
 static const struct plan *plan_of(const struct tti_pipeline *p)
@@ -57,9 +62,19 @@ static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error
     op.scale = f->scale;
     op.src = op.dst = slice_at(p, &cut, k);
     op.count = cut.own;
+    uint16_t *const narrow = plan_of(p)->narrow;
+    float *const slice = op.dst;
+    if (narrow) {
+        op.dtype = TUTTI_BF16;
+        op.src = op.dst = narrow;
+        tti_narrow_bf16(narrow, slice, cut.own);
+    }
     const tutti_status status = tti_hier_run_inter_host(c, &op, error);
+    if (status == TUTTI_OK && narrow) {
+        tti_widen_bf16(slice, narrow, cut.own);
+    }
     if (status == TUTTI_OK && f->divisor > 1) {
-        tti_hier_fold_finish(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, op.dst, cut.own);
+        tti_hier_fold_finish(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, slice, cut.own);
     }
     return status;
 }
@@ -76,6 +91,11 @@ tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)
     tti_hier_fold_make(c, &plan.fold);
     plan.chunk = tti_hier_chunk_elements(c->s, plan.fold.item);
     if (plan.fold.widened && !(plan.wide = tti_hier_scratch(c, 2 * plan.chunk * plan.fold.item, error))) {
+        return error->status;
+    }
+    if (c->op->wire != TUTTI_WIRE_FULL && /* f32, which is never widened */
+        !(plan.narrow = (uint16_t *)tti_hier_scratch(
+              c, tti_slices_most(c->s, plan.fold.item) * sizeof(*plan.narrow), error))) {
         return error->status;
     }
     return tti_pipeline_run(c, &steps, &plan, tti_hier_chunk_count(c->op->count, plan.chunk), error);

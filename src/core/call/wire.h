@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An all_reduce of f32 whose values travel as bf16, on any engine: see wire.c. */
+#ifndef TTI_CORE_WIRE_H
+#define TTI_CORE_WIRE_H
+
+#include <stdbool.h>
+#include <tutti/backend.h>
+
+struct tti_call;
+
+/* The checks of call.wire that need no tensor: a number of the enum, and all_reduce. */
+tutti_status tti_wire_check(const struct tti_call *call);
+
+/* Those of an all_reduce with call.wire: the dtype, the reduce op, and where the tensors lie. */
+tutti_status tti_wire_check_reduction(const struct tti_call *call, tutti_dtype dtype, tutti_reduce_op redop);
+
+/* Whether the engine leaves the conversion to the core. */
+bool tti_wire_converts(const tutti_backend *engine, void *state, const tutti_op *op);
+
+/* Runs the op in chunks of bf16. The calling thread owns the lane. `memory`: the lane's, for the chunk, made at the
+ * first call and freed with the group. NO_MEMORY with scope CALL: nothing has been run. */
+tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void **memory, tutti_error *error);
+
+#endif
