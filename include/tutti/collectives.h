@@ -99,7 +99,7 @@ enum {
  * halves the bytes of an all_reduce of f32 by SUM, AVG or PREMUL_SUM. Each rank rounds its values to bf16, to nearest
  * even; the ranks fold in f32 as for bf16 tensors; the sum is rounded once more. So all ranks get the same bits, as
  * without it. With n ranks and `sum` the sum of the magnitudes (divided by n for AVG), the result is off by at most
- * (2^-7 + n 2^-23) sum + 2^-133. Backend "hier" sums in f32 inside each host, and rounds each host's sum instead of
+ * (2^-7 + n 2^-23) sum; below 2^-126, where bf16 has fewer digits, (n + 1) 2^-134 are added. Backend "hier" sums in f32 inside each host, and rounds each host's sum instead of
  * each rank's values; the bound is the same. NaN and infinity survive. A value that rounds past the largest bf16
  * (3.39e38) becomes infinite.
  * UNSUPPORTED, before anything is written: another operation, dtype or reduce op, or a group on a device.

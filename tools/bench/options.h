@@ -30,6 +30,7 @@ struct tti_bench_options {
     bool peer_sleeps;               /* the peer's calls start from a sleep instead of a spin */
     tutti_dtype dtype;
     tutti_reduce_op op;
+    tutti_wire wire; /* of Tutti's own calls, not of the peer's */
     int root;
     int iterations;  /* 0 = as many as the time allows */
     int64_t step_ms; /* overlap: length of a step's computation, and of its communication */

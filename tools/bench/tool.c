@@ -32,7 +32,8 @@ enum {
     OPTION_PLACEMENT,
     OPTION_SIZES,
     OPTION_BUDGET,
-    OPTION_PEER_START
+    OPTION_PEER_START,
+    OPTION_WIRE
 };
 
 static const struct argp_option argp_options[] = {
@@ -57,6 +58,8 @@ static const struct argp_option argp_options[] = {
     {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
     {"placement", OPTION_PLACEMENT, "private|heap", 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
+    {"wire", OPTION_WIRE, "full|bf16", 0,
+     "all_reduce of f32: send bf16, half of the bytes; the peer of --beside sends all of them (default full)", 0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Use this backend (default auto; `tutti info` lists all)", 0},
     {"device", OPTION_DEVICE, "NAME", 0,
      "Place the buffers on this device: cpu, cuda or rocm (default auto: on the CPU, or on a device if the backend "
@@ -90,6 +93,7 @@ static const char argp_doc[] =
     "  tutti bench all_reduce -n 2 --device cuda\n"
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
+    "  tutti bench all_reduce --wire bf16 --beside tutti\n"
     "  tutti bench overlap --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
@@ -158,6 +162,11 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
         argp_error(state, "%s is not defined on %s", tutti_reduce_op_name(options->op),
                    tutti_dtype_name(options->dtype));
     }
+    const bool only_all_reduce = options->chosen == UINT32_C(1) << (tti_bench_find("all_reduce") - tti_bench_collectives);
+    const bool sums = options->op == TUTTI_SUM || options->op == TUTTI_AVG || options->op == TUTTI_PREMUL_SUM;
+    if (options->wire != TUTTI_WIRE_FULL && (!only_all_reduce || options->dtype != TUTTI_F32 || !sums)) {
+        argp_error(state, "--wire is for all_reduce alone, of f32 and by sum, avg or premul_sum");
+    }
     if (options->beside && options->async) {
         argp_error(state, "--beside measures synchronous calls; leave out --async");
     }
@@ -224,6 +233,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "--placement takes private or heap, not '%s'", argument);
         }
         options->heap = strcmp(argument, "heap") == 0;
+        return 0;
+    case OPTION_WIRE:
+        if (strcmp(argument, "full") != 0 && strcmp(argument, "bf16") != 0) {
+            argp_error(state, "--wire takes full or bf16, not '%s'", argument);
+        }
+        options->wire = strcmp(argument, "bf16") == 0 ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL;
         return 0;
     case OPTION_ROOFLINE:
         options->roofline = true;

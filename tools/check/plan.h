@@ -51,6 +51,7 @@ struct tti_check_plan {
     enum tti_check_pattern pattern;
     enum tti_check_spread spread;
     int64_t timeout_ms; /* this rank's; 0 = the group's */
+    tutti_wire wire;    /* all_reduce */
 };
 
 /* A plan for `count` elements of a 1-d tensor (or part), out of place, data as the op wants them. */

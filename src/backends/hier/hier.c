@@ -18,7 +18,7 @@
 #include "tensor/dtype.h"
 
 #define PROMISES                                                                                                       \
-    (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL)
+    (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL | TUTTI_CAP_WIRE)
 
 static int32_t available(char *why, size_t capacity)
 {
@@ -57,6 +57,7 @@ static bool can(const tutti_engine *engine, const tutti_op *op, tutti_operation 
 {
     tutti_op step = *op;
     step.kind = kind;
+    step.wire = TUTTI_WIRE_FULL; /* the steps have none: the one between hosts is of bf16 */
     return engine->backend->ops->supports(engine->state, &step) != NULL;
 }
 

@@ -170,7 +170,7 @@ bool tti_beside_prepare(struct tti_bench *b)
     view->collective = b->collective;
     b->beside->too_slow = false;
     view->lead_ns = b->lead_ns;
-    view->data = tti_bench_data_create(b->size, b->options->dtype, op, promises);
+    view->data = tti_bench_data_create(b->size, b->options->dtype, op, TUTTI_WIRE_FULL, promises);
     return view->data != NULL;
 }
 

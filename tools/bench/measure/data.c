@@ -38,7 +38,8 @@ static void repeat(const struct tti_bench_data *data, unsigned char *sequence)
     memcpy(sequence + span(data) / 2, sequence, span(data) / 2);
 }
 
-struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti_reduce_op op, uint32_t capabilities)
+struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti_reduce_op op, tutti_wire wire,
+                                             uint32_t capabilities)
 {
     struct tti_bench_data *data = calloc(1, sizeof(*data));
     if (!data) {
@@ -54,7 +55,9 @@ struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti
         return NULL;
     }
     if (op) {
-        tti_check_fold_start(data->fold, dtype, op, PERIOD, !tti_check_promises_bits(capabilities, dtype));
+        tti_check_fold_start(data->fold, dtype, op, PERIOD,
+                             wire != TUTTI_WIRE_FULL || !tti_check_promises_bits(capabilities, dtype));
+        data->fold->wire = wire;
     }
     const enum tti_check_pattern pattern = op ? tti_check_pattern_for(dtype, op) : TTI_CHECK_RAW;
     for (int r = 0; r < ranks; r++) {

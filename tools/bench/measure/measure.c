@@ -221,7 +221,8 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
     struct tti_bench *b = row->b;
     struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
     const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
-    const tutti_call *call = TUTTI_CALL(.scale = scale, .error = &b->error);
+    const tutti_wire wire = form == TTI_BENCH_PEER ? TUTTI_WIRE_FULL : b->options->wire;
+    const tutti_call *call = TUTTI_CALL(.scale = scale, .wire = wire, .error = &b->error);
     const int timed = form == TTI_BENCH_SUBMIT ? iteration % side->batch : -1;
     int64_t submit_ns = 0;
     int64_t start = 0;

@@ -149,7 +149,7 @@ bool tti_overlap_run(struct tti_bench *b, struct json_t *json)
     struct tti_overlap_result results[TTI_OVERLAP_FORMS] = {0};
     const int64_t bandwidth = bandwidth_of(b->options);
     struct tti_overlap *o = calloc(1, sizeof(*o));
-    b->data = tti_bench_data_create(b->size, TUTTI_F32, TUTTI_SUM, tutti_group_capabilities(b->group));
+    b->data = tti_bench_data_create(b->size, TUTTI_F32, TUTTI_SUM, TUTTI_WIRE_FULL, tutti_group_capabilities(b->group));
     bool right = false;
     if (!o || !b->data) {
         tti_bench_print_error(b, "overlap", "out of memory");

@@ -57,6 +57,7 @@ struct side {
     tutti_reduce_op op; /* 0: sum */
     uint32_t tag;
     uint32_t flags;
+    tutti_wire wire;
     bool sends_more; /* all_to_all_v: a row more to every other rank than they expect */
 };
 
@@ -94,6 +95,15 @@ static const struct variant waiting[] = {
     {.name = "all_reduce/tag",
      .usual = {.kind = TTI_CHECK_ALL_REDUCE, .rows = ALL, .tag = 8},
      .odd = {.kind = TTI_CHECK_ALL_REDUCE, .rows = ALL, .tag = 7}},
+    {.name = "all_reduce/wire",
+     .usual = {.kind = TTI_CHECK_ALL_REDUCE, .rows = ALL},
+     .odd = {.kind = TTI_CHECK_ALL_REDUCE, .rows = ALL, .wire = TUTTI_WIRE_BF16}},
+    {.name = "all_reduce/no-wire",
+     .usual = {.kind = TTI_CHECK_ALL_REDUCE, .rows = OTHER_CLASS, .wire = TUTTI_WIRE_BF16},
+     .odd = {.kind = TTI_CHECK_ALL_REDUCE, .rows = OTHER_CLASS}},
+    {.name = "all_reduce/bf16",
+     .usual = {.kind = TTI_CHECK_ALL_REDUCE, .rows = OTHER_CLASS, .wire = TUTTI_WIRE_BF16},
+     .odd = {.kind = TTI_CHECK_ALL_REDUCE, .rows = OTHER_CLASS, .dtype = TUTTI_BF16}},
     {.name = "all_reduce/barrier",
      .usual = {.kind = TTI_CHECK_ALL_REDUCE, .rows = ALL},
      .odd = {.kind = TTI_CHECK_BARRIER}},
@@ -256,6 +266,7 @@ static tutti_status call(struct tti_check *c, const struct room *room, const str
                                                       .counts = counts,
                                                       .received = received,
                                                       .user_tag = side->tag,
+                                                      .wire = c->arena ? TUTTI_WIRE_FULL : side->wire,
                                                       .flags = side->flags});
     free(counts);
     return status;

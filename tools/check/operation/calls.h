@@ -54,6 +54,7 @@ struct tti_check_operation {
     uint32_t flags;
     uint32_t user_tag;
     double scale;
+    tutti_wire wire;
     int64_t timeout_ms;
     tutti_cancel_token *token;
 };

@@ -158,6 +158,7 @@ void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, c
     f->options.flags = o->flags;
     f->options.tag = o->user_tag;
     f->options.scale = o->scale;
+    f->options.wire = o->wire;
     f->options.timeout_ms = o->timeout_ms;
     f->options.token = o->token;
     const bool synchronous = f->way == TTI_CHECK_SYNC || (tti_check_is_message(o->kind) && !c->messages);

@@ -33,6 +33,7 @@ void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c,
     job->operation.dim = plan->dim;
     job->operation.root = plan->root;
     job->operation.scale = tti_check_factor(c, plan);
+    job->operation.wire = plan->wire;
     job->operation.timeout_ms = plan->timeout_ms;
 }
 

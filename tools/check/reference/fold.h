@@ -25,6 +25,7 @@ struct tti_check_fold {
         uint64_t u64[TTI_CHECK_BLOCK];
     } accumulator;
     bool drops_nan;                    /* minimum and maximum may leave NaNs out */
+    tutti_wire wire;                   /* not full: the bound is that of tutti/collectives.h, and `bounded` is set */
     bool bounded;                      /* also keep what follows */
     long double wide[TTI_CHECK_BLOCK]; /* of minimum and maximum: those of the numbers alone */
     long double magnitude[TTI_CHECK_BLOCK];

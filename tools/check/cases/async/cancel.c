@@ -369,6 +369,18 @@ void tti_check_cancel_cases(struct tti_check *c)
         }
         tti_check_end(c);
     }
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        if (tti_check_begin(c, "queued/all_reduce-wire/%lld", (long long)counts[i])) {
+            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, counts[i]);
+            p.wire = TUTTI_WIRE_BF16;
+            if (c->arena) {
+                tti_check_skip(c);
+            } else if (tti_check_can_cancel(c)) {
+                queued(c, &tti_check_all_reduce_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = 0});
+            }
+            tti_check_end(c);
+        }
+    }
     sized(c, "some-of-many", some_of_many);
     sized(c, "released", cancel_and_release);
     sized(c, "too-late", too_late);

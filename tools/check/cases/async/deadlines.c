@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "check/cases/cases.h"
+#include "check/cases/collectives/forms.h"
 #include "check/check.h"
 #include "check/collectives.h"
 #include "check/data/data.h"
@@ -45,6 +46,11 @@ static void one_rank(struct tti_check *c, int64_t count)
         if (collective->form) {
             one_collective(c, collective->form, tti_check_plan_1d(TUTTI_F32, op, count));
         }
+    }
+    if (!c->arena) { /* a group on a device has no wire */
+        struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
+        p.wire = TUTTI_WIRE_BF16;
+        one_collective(c, &tti_check_all_reduce_form, p);
     }
     one_collective(c, &tti_check_barrier_form, tti_check_plan_1d(TUTTI_F32, 0, 1));
 }

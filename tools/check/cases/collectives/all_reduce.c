@@ -67,7 +67,8 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
                                               .op = p->op,
                                               .input = &input.t,
                                               .output = &output.t,
-                                              .scale = tti_check_factor(c, p)};
+                                              .scale = tti_check_factor(c, p),
+                                              .wire = p->wire};
         c->way = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
         tti_check_ok(c, "all_reduce", tti_check_do(c, &o));
         const unsigned char *result = tti_check_tensor_result(c, &output);
@@ -92,8 +93,55 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
     tti_check_tensor_free(&input);
 }
 
+/* A group on a device refuses .wire; nothing is said there. */
+static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const char *name, bool hashes)
+{
+    if (!tti_check_begin(c, "wire/%s/%s/%lld%s", name, tutti_reduce_op_name(p->op), (long long)p->shape[0],
+                         p->in_place ? "/in-place" : "")) {
+        return;
+    }
+    if (c->arena) {
+        tti_check_skip(c);
+    } else if (!hashes) {
+        while (tti_check_next_round(c, tti_check_plan_bytes(p))) {
+            tti_check_run(c, &tti_check_all_reduce_form, p);
+        }
+    } else if (c->capabilities & TUTTI_CAP_SAME_BITS) {
+        same_bits(c, p);
+    } else {
+        tti_check_skip(c);
+    }
+    tti_check_end(c);
+}
+
+/* All_reduce with bf16 on the wire, around the sizes at which an engine or the core may change its mind: within the
+ * bound of the header, and with the same bits everywhere. */
+static void wire_cases(struct tti_check *c)
+{
+    static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_PREMUL_SUM};
+    static const int64_t counts[] = {0, 1, 23, 1024, 1025, 40003, 300001, 1100003};
+    const size_t some = c->quick ? 6 : sizeof(counts) / sizeof(counts[0]);
+    for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
+        for (size_t n = 0; n < some; n++) {
+            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, ops[o], counts[n]);
+            p.wire = TUTTI_WIRE_BF16;
+            wire_case(c, &p, "plain", false);
+            wire_case(c, &p, "same-bits", true);
+            p.in_place = true;
+            wire_case(c, &p, "plain", false);
+            p.in_place = false;
+            p.pattern = TTI_CHECK_SPECIAL;
+            wire_case(c, &p, "special", false);
+            p.pattern = TTI_CHECK_PLAIN;
+            p.layout = TTI_CHECK_STRIDED;
+            wire_case(c, &p, "strided", false);
+        }
+    }
+}
+
 void tti_check_all_reduce_cases(struct tti_check *c)
 {
+    wire_cases(c);
     static const tutti_dtype dtypes[] = {TUTTI_F64, TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F8_E4M3};
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_PRODUCT, TUTTI_AVG};
     static const int64_t counts[] = {5, 1000, 100003};
