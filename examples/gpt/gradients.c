@@ -12,7 +12,7 @@
 
 #define BUCKET_BYTES ((int64_t)1 << 20)
 
-void gradients_open(struct gradients *g, struct model *m)
+void gradients_open(struct gradients *g, struct model *m, tutti_wire wire)
 {
     struct parallel *p = m->parallel;
     g->parallel = p;
@@ -31,7 +31,7 @@ void gradients_open(struct gradients *g, struct model *m)
         list[i] = &tensors[i];
     }
     p->status = tutti_bucketer_create(p->data, list, (size_t)parts,
-                                      TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES),
+                                      TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES, .wire = wire),
                                       &g->bucketer, &p->error);
     free(tensors);
     free(list);

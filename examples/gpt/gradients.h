@@ -11,7 +11,7 @@ struct gradients {
 };
 
 /* The model's gradients stay where they are until gradients_close. */
-void gradients_open(struct gradients *g, struct model *m);
+void gradients_open(struct gradients *g, struct model *m, tutti_wire wire);
 void gradients_close(struct gradients *g);
 
 /* A part is complete on this rank, so its sum may begin: a part_done, with a struct gradients. */

@@ -39,6 +39,7 @@ static const char help[] =
     "  --steps N             (default 1000; verify: 200)\n"
     "  --batch N             sequences a step, all ranks together (default 12)\n"
     "  --lr X                learning rate at its highest (default 0.003)\n"
+    "  --wire TYPE           how the replicas' gradients travel: full, or bf16 with half of the bytes (default full)\n"
     "  --terminal DEV        draw the progress bar there (default: standard output if it is a terminal)\n"
     "  --checkpoint FILE     write the model there at the end, and before, every\n"
     "  --save-every N        steps (default 200)\n"
@@ -91,6 +92,7 @@ static const struct row rows[] = {
     {"steps", INTEGER, AT(steps), 1, 1e8},
     {"batch", INTEGER, AT(batch), 1, 4096},
     {"lr", NUMBER, AT(rate), 1e-9, 10},
+    {"wire", TEXT, AT(wire), 0, 0},
     {"seed", LONG, AT(seed), 0, 1e18},
     {"backend", TEXT, AT(backend), 0, 0},
     {"text", TEXT, AT(text), 0, 0},
@@ -189,6 +191,7 @@ void options_parse(struct options *o, int argc, char **argv)
                           .prompt = "\n",
                           .temperature = 0.7,
                           .weights = "f32",
+                          .wire = "full",
                           .rounds = 5,
                           .position = 128};
     for (int i = 0; i < ROWS; i++) {
@@ -211,6 +214,9 @@ void options_parse(struct options *o, int argc, char **argv)
     }
     if (strcmp(o->weights, "f32") != 0 && strcmp(o->weights, "bf16") != 0) {
         mistake(o, "--weights takes f32 or bf16, not \"%.40s\"", o->weights);
+    }
+    if (strcmp(o->wire, "full") != 0 && strcmp(o->wire, "bf16") != 0) {
+        mistake(o, "--wire takes full or bf16, not \"%.40s\"", o->wire);
     }
     set_shape(o, strcmp(o->command, "verify") == 0 ? "tiny" : strcmp(o->command, "decode") == 0 ? "gpt2" : "small");
 }

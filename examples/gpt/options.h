@@ -16,7 +16,7 @@ struct options {
     int32_t batch; /* sequences a step, of all ranks */
     double rate;
     int64_t seed;
-    const char *backend;
+    const char *backend, *wire;
     const char *text;
     const char *terminal;
 

@@ -60,7 +60,7 @@ void trainer_open(struct trainer *t, struct parallel *p, const struct options *o
     model_create(&t->model, &o->shape, p, o->batch / p->data_ranks);
     parameters_randomize(&t->model.parameters, (uint64_t)o->seed);
     adam_create(&t->adam, &t->model.parameters);
-    gradients_open(&t->gradients, &t->model);
+    gradients_open(&t->gradients, &t->model, strcmp(o->wire, "bf16") == 0 ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL);
     t->tokens = allocate((size_t)t->model.rows, sizeof(*t->tokens));
     t->targets = allocate((size_t)t->model.rows, sizeof(*t->targets));
 }

@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ACCURACY_WANTED 0.87
 
@@ -38,6 +39,7 @@ static const char help[] =
     "  --batch N        images per step, all ranks together (default 256)\n"
     "  --lr X           learning rate at the beginning; it falls to 0 (default 0.05)\n"
     "  --seed N         of parameters and of the order of images (default 1)\n"
+    "  --wire TYPE      how gradients travel: full, or bf16 with half of the bytes (default full)\n"
     "  --backend NAME   shm, mpi, ... (default: what fits, or TUTTI_BACKEND)\n"
     "  --data DIR       where the data set lies (default " DATA_DEFAULT ")\n"
     "  --terminal DEV   draw the progress bar on this terminal (default: standard output if it is one)\n"
@@ -73,6 +75,7 @@ static settings parse(int argc, char **argv)
         {"batch", required_argument, NULL, 'b'},
         {"lr", required_argument, NULL, 'l'},
         {"seed", required_argument, NULL, 's'},
+        {"wire", required_argument, NULL, 'w'},
         {"backend", required_argument, NULL, 'k'},
         {"data", required_argument, NULL, 'd'},
         {"terminal", required_argument, NULL, 't'},
@@ -96,6 +99,12 @@ static settings parse(int argc, char **argv)
             break;
         case 's':
             s.train.seed = (uint64_t)whole_number("seed", optarg, 0, INT64_MAX);
+            break;
+        case 'w':
+            if (strcmp(optarg, "full") != 0 && strcmp(optarg, "bf16") != 0) {
+                fail("--wire takes full or bf16, not \"%s\"", optarg);
+            }
+            s.train.wire = strcmp(optarg, "bf16") == 0 ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL;
             break;
         case 'k':
             s.backend = optarg;

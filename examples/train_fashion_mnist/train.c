@@ -32,7 +32,7 @@ typedef struct summing {
 } summing;
 
 /* Registers the gradients, one tensor for each part. */
-static void summing_begin(summing *s, tutti_group *group, const model *m)
+static void summing_begin(summing *s, tutti_group *group, const model *m, tutti_wire wire)
 {
     DLTensor tensors[MODEL_PARTS];
     const DLTensor *list[MODEL_PARTS];
@@ -42,8 +42,8 @@ static void summing_begin(summing *s, tutti_group *group, const model *m)
     }
     tutti_error error;
     must(tutti_bucketer_create(group, list, (size_t)m->part_count,
-                               TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES), &s->bucketer,
-                               &error),
+                               TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES, .wire = wire),
+                               &s->bucketer, &error),
          &error);
     s->seconds = 0;
 }
@@ -91,7 +91,7 @@ void train(tutti_group *group, const dataset *data, model *m, const train_option
 
     share_parameters(group, m);
     summing sums;
-    summing_begin(&sums, group, m);
+    summing_begin(&sums, group, m, o->wire);
     double start = seconds_now();
     for (int epoch = 0; epoch < o->epochs; epoch++) {
         double epoch_start = seconds_now();
@@ -178,7 +178,7 @@ void measure_step(tutti_group *group, const dataset *data, model *m, const train
     dataset_gather(data, order, share_begin(o->batch, rank, ranks), count, inputs, labels);
     share_parameters(group, m);
     summing sums;
-    summing_begin(&sums, group, m);
+    summing_begin(&sums, group, m, o->wire);
     tutti_error error;
     for (int round = -WARM_UP; round < ROUNDS; round++) {
         for (int part = 0; part < PARTS; part++) {

@@ -14,6 +14,7 @@ typedef struct train_options {
     int batch;   /* images per step, of all ranks together */
     double rate; /* learning rate at the beginning         */
     uint64_t seed;
+    tutti_wire wire; /* of the gradients */
 } train_options;
 
 typedef struct train_result {

@@ -51,7 +51,7 @@ typedef struct tutti_bucketer_options {
     int64_t bucket_bytes; /* a bucket closes when it has at least so many; default 25 MiB */
     int64_t timeout_ms;   /* deadline of each bucket's all_reduce; default the group's */
     int32_t lane;
-    int32_t reserved; /* 0 */
+    tutti_wire wire; /* TUTTI_WIRE_BF16: gradients of f32 travel as bf16 (tutti/collectives.h); default: as they are */
 } tutti_bucketer_options;
 TUTTI_STATIC_ASSERT(sizeof(tutti_bucketer_options) == 32, "no padding");
 
@@ -68,7 +68,8 @@ TUTTI_API void tutti_bucketer_options_init(tutti_bucketer_options *options);
  * copied; data is borrowed until destroy. They are the same on all ranks, else MISMATCH in the first step. options
  * NULL: defaults. Local: waits for no rank, and the group may be destroyed first. Errors: INVALID_ARGUMENT (no
  * gradients; strided or overlapping ones; an op that is not defined on their dtype, such as AVG on bool; PREMUL_SUM,
- * which needs a factor); NO_MEMORY; NO_RESOURCE (4096 bucketers at most).
+ * which needs a factor); UNSUPPORTED (a wire for gradients that are not f32, for another op than SUM and AVG, or on a
+ * device); NO_MEMORY; NO_RESOURCE (4096 bucketers at most).
  *
  * One thread at a time may be inside a bucketer's functions; others get BUSY.
  */

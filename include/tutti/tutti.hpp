@@ -90,6 +90,7 @@ public:
     TUTTI_HPP_FIELD(std::int64_t, bucket_bytes)
     TUTTI_HPP_FIELD(std::int64_t, timeout_ms)
     TUTTI_HPP_FIELD(std::int32_t, lane)
+    TUTTI_HPP_FIELD(tutti_wire, wire)
     operator const tutti_bucketer_options *() const noexcept { return &value_; }
 };
 

@@ -42,6 +42,7 @@ CAPABILITIES = {
     "ask_late": 14,
     "cancel_flagged": 15,
     "drops_nan": 16,
+    "wire": 17,
 }
 _RECOVER, _ONE_PROCESS = 1 << CAPABILITIES["recover"], 1 << CAPABILITIES["one_process"]
 

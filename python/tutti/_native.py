@@ -203,7 +203,7 @@ class BucketerStruct(Structure):
         ("bucket_bytes", c_int64),
         ("timeout_ms", c_int64),
         ("lane", c_int32),
-        ("reserved", c_int32),
+        ("wire", c_int32),
     ]
 
 

@@ -7,7 +7,7 @@ import ctypes
 from ctypes import addressof, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
 
-from ._call import deadline_ms, int32
+from ._call import deadline_ms, int32, wire_number
 from ._errors import checked, fail
 from ._native import BucketerStruct, ErrorStruct, lib
 from ._operation import reduce_op
@@ -28,11 +28,17 @@ class Bucketer:
         bucket_bytes: int = 0,
         timeout: Optional[float] = None,
         lane: int = 0,
+        wire: str = "full",
     ):
         borrowed = [writing(gradient) for gradient in gradients]
         pointers = (c_void_p * max(len(borrowed), 1))(*(address for address, _ in borrowed))
         options = BucketerStruct(
-            ctypes.sizeof(BucketerStruct), reduce_op(op), bucket_bytes, deadline_ms(timeout), int32(lane, "lane"), 0
+            ctypes.sizeof(BucketerStruct),
+            reduce_op(op),
+            bucket_bytes,
+            deadline_ms(timeout),
+            int32(lane, "lane"),
+            wire_number(wire),
         )
         made = c_void_p()
         arguments = (addressof(pointers), len(borrowed), addressof(options), addressof(made))

@@ -91,7 +91,7 @@ class Parity(unittest.TestCase):
 
     def test_layouts(self):
         """The sizes that the headers assert."""
-        sizes = {"ErrorStruct": 512, "CallStruct": 80, "StoreStruct": 32, "ConfigStruct": 80, "KeyStruct": 64}
+        sizes = {"ErrorStruct": 512, "CallStruct": 88, "StoreStruct": 32, "ConfigStruct": 80, "KeyStruct": 64}
         sizes.update(TensorStruct=48, ManagedStruct=80, MessageStruct=32, RecordStruct=32, EventStruct=40)
         sizes.update(BucketerStruct=32)
         for name, size in sizes.items():
@@ -114,6 +114,8 @@ class Parity(unittest.TestCase):
             self.assertRegex(text, rf"TUTTI_CAP_{name.upper()} = 1 << {bit}[, ]")
         for name, number in tutti.REDUCE_OPS.items():
             self.assertRegex(text, rf"X\({name.upper()}, {number}, \"{name}\"\)")
+        for name, number in _call.WIRES.items():
+            self.assertRegex(text, rf"TUTTI_WIRE_{name.upper()} = {number}\b")
         for name in ("CANCELLABLE", "HAS_STREAM", "ENQUEUE", "HANDLERS_ON_OK"):
             bit = getattr(_call, name).bit_length() - 1
             self.assertRegex(text, rf"TUTTI_{name} = 1 << {bit}\b")

@@ -165,6 +165,7 @@ void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
         {TUTTI_CAP_CANCEL, "cancel"},
         {TUTTI_CAP_CANCEL_FLAGGED, "cancel_flagged"},
         {TUTTI_CAP_DROPS_NAN, "drops_nan"},
+        {TUTTI_CAP_WIRE, "wire"},
         {TUTTI_CAP_HEAP, "heap"},
         {TUTTI_CAP_RECOVER, "recover"},
         {TUTTI_CAP_GROW, "grow"},

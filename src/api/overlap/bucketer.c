@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "core/call/wire.h"
 #include "core/group/group_table.h"
 
 #define DEFAULT_BUCKET_BYTES ((int64_t)25 << 20)
@@ -41,10 +42,8 @@ static tutti_status check_options(const struct tti_checker *k, const tutti_bucke
     if (o->lane < 0 || o->lane >= lanes) {
         return tti_reject(k, "options.lane is %d, the group has lanes 0 to %d", o->lane, lanes - 1);
     }
-    if (o->reserved != 0) {
-        return tti_reject(k, "options.reserved is %d; it must be 0", o->reserved);
-    }
-    return TUTTI_OK;
+    k->c->options.wire = o->wire;
+    return tti_wire_check(k->c);
 }
 
 /* A bucketer of checked options. */
@@ -62,10 +61,14 @@ static tutti_status make(const struct tti_checker *k, tutti_group *group, const 
     tutti_call_init(&b->call);
     b->call.timeout_ms = o->timeout_ms;
     b->call.lane = o->lane;
+    b->call.wire = o->wire;
     tti_error_clear(&b->why);
     int64_t bucket_bytes = o->bucket_bytes != 0 ? o->bucket_bytes : DEFAULT_BUCKET_BYTES;
     void *handle = NULL;
     tutti_status status = tti_bucketer_divide(k, b, gradients, count, (size_t)bucket_bytes);
+    for (size_t i = 0; i < b->buckets && status == TUTTI_OK; i++) {
+        status = tti_wire_check_reduction(k->c, b->bucket[i].dtype, b->op);
+    }
     if (status == TUTTI_OK) {
         status = tti_handles_insert(&bucketers, b, &handle, k->c->error);
     }

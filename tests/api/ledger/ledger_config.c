@@ -126,7 +126,7 @@ static void configuration(void)
     EXPECT(callbacks.size == sizeof(callbacks) && !callbacks.set && !callbacks.get && !callbacks.user);
     EXPECT(info.size == sizeof(info) && !info.key && info.maximum == 0);
     EXPECT(record.size == sizeof(record) && record.operation == 0 && record.count == 0);
-    EXPECT(options.size == sizeof(options) && options.op == 0 && options.bucket_bytes == 0 && options.reserved == 0);
+    EXPECT(options.size == sizeof(options) && options.op == 0 && options.bucket_bytes == 0 && options.wire == 0);
     EXPECT(message.size == sizeof(message) && message.source == 0 && message.bytes == 0);
     tutti_store_callbacks_init(NULL);
     tutti_config_key_info_init(NULL);

@@ -140,7 +140,7 @@ static void bad_gradients(tutti_group *g)
     REFUSED("options.timeout_ms", TUTTI_BUCKETER_OPTIONS(.timeout_ms = -2));
     REFUSED("options.lane", TUTTI_BUCKETER_OPTIONS(.lane = 1));
     REFUSED("options.lane", TUTTI_BUCKETER_OPTIONS(.lane = -1));
-    REFUSED("options.reserved", TUTTI_BUCKETER_OPTIONS(.reserved = 1));
+    REFUSED("call.wire is 7", TUTTI_BUCKETER_OPTIONS(.wire = 7));
 #undef REFUSED
     BAD("group", tutti_bucketer_create(NULL, list, 3, NULL, &b, &e));
     BAD("empty", tutti_bucketer_create(g, list, 0, NULL, &b, &e));
