@@ -15,6 +15,10 @@
 
 #define FIRST_EPOCH_TOLERANCE 1e-4 /* measured: 1e-5 at most; 1e-2 when one rank's gradients are lost in one step */
 #define LAST_EPOCH_TOLERANCE  0.02 /* measured: 1e-3 at most */
+/* Gradients, and the loss beside them, that travelled as bf16; one rank trains with all digits. Measured: 1e-2 in a step
+ * of the first epoch, since each loss is rounded, too, and 4e-4 in the last one. */
+#define WIRE_FIRST_EPOCH_TOLERANCE 0.05
+#define WIRE_LAST_EPOCH_TOLERANCE  0.01
 
 /* FNV-1a, 64 bits. */
 static uint64_t hash_bytes(const void *data, size_t size)
@@ -88,18 +92,22 @@ static double last_epoch_loss(const train_result *r)
     return sum / (double)r->steps_per_epoch;
 }
 
-static bool compare(const train_result *parallel, const train_result *alone, size_t count, int32_t ranks)
+static bool compare(const train_result *parallel, const train_result *alone, size_t count, int32_t ranks, bool rounded)
 {
+    const double first_tolerance = rounded ? WIRE_FIRST_EPOCH_TOLERANCE : FIRST_EPOCH_TOLERANCE;
+    const double last_tolerance = rounded ? WIRE_LAST_EPOCH_TOLERANCE : LAST_EPOCH_TOLERANCE;
     double losses = loss_difference(parallel, alone);
     double parameters = parameter_difference(parallel, alone, count);
     double last = last_epoch_loss(parallel);
     double last_alone = last_epoch_loss(alone);
-    bool good = losses <= FIRST_EPOCH_TOLERANCE && parameters <= FIRST_EPOCH_TOLERANCE &&
-                fabs(last - last_alone) <= LAST_EPOCH_TOLERANCE * last_alone;
+    bool good = losses <= first_tolerance && parameters <= first_tolerance &&
+                fabs(last - last_alone) <= last_tolerance * last_alone;
     printf("%d ranks against 1 rank: %.1f s against %.1f s; first epoch: losses differ by at most %.1e, parameters by "
            "%.1e; last epoch: loss %.4f against %.4f\n",
            ranks, parallel->seconds, alone->seconds, losses, parameters, last, last_alone);
-    puts(good ? "same training on 1 rank: equal within float tolerance" : "same training on 1 rank: DIFFERENT");
+    printf("same training on 1 rank: %s\n", !good     ? "DIFFERENT"
+                                               : rounded ? "equal within the tolerance of bf16"
+                                                         : "equal within float tolerance");
     return good;
 }
 
@@ -117,9 +125,12 @@ bool verify_against_one_rank(tutti_group *group, const dataset *data, const trai
         model_create(&m, o->batch);
         model_randomize(&m, o->seed);
         progress_begin(&bar, terminal, false, "1 rank: ");
-        train(alone, data, &m, o, &bar, &result);
+        train_options full = *o;
+        full.wire = TUTTI_WIRE_FULL;
+        train(alone, data, &m, &full, &bar, &result);
         progress_end(&bar);
-        good = compare(parallel, &result, m.count, tutti_group_size(group));
+        good = compare(parallel, &result, m.count, tutti_group_size(group),
+                       o->wire != TUTTI_WIRE_FULL);
         free(result.losses);
         free(result.first_epoch);
         model_free(&m);
