@@ -30,9 +30,9 @@ void gradients_open(struct gradients *g, struct model *m, tutti_wire wire)
         tensors[i] = tutti_tensor_1d(gradients, &counts[i], TUTTI_F32);
         list[i] = &tensors[i];
     }
-    p->status = tutti_bucketer_create(p->data, list, (size_t)parts,
-                                      TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES, .wire = wire),
-                                      &g->bucketer, &p->error);
+    p->status = tutti_bucketer_create(
+        p->data, list, (size_t)parts,
+        TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = BUCKET_BYTES, .wire = wire), &g->bucketer, &p->error);
     free(tensors);
     free(list);
     free(counts);

@@ -71,18 +71,12 @@ static double learning_rate(const char *text)
 static settings parse(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"epochs", required_argument, NULL, 'e'},
-        {"batch", required_argument, NULL, 'b'},
-        {"lr", required_argument, NULL, 'l'},
-        {"seed", required_argument, NULL, 's'},
-        {"wire", required_argument, NULL, 'w'},
-        {"backend", required_argument, NULL, 'k'},
-        {"data", required_argument, NULL, 'd'},
-        {"terminal", required_argument, NULL, 't'},
-        {"no-compare", no_argument, NULL, 'n'},
-        {"measure", no_argument, NULL, 'm'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"epochs", required_argument, NULL, 'e'}, {"batch", required_argument, NULL, 'b'},
+        {"lr", required_argument, NULL, 'l'},     {"seed", required_argument, NULL, 's'},
+        {"wire", required_argument, NULL, 'w'},   {"backend", required_argument, NULL, 'k'},
+        {"data", required_argument, NULL, 'd'},   {"terminal", required_argument, NULL, 't'},
+        {"no-compare", no_argument, NULL, 'n'},   {"measure", no_argument, NULL, 'm'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
     };
     settings s = {.train = {.epochs = 5, .batch = 256, .rate = 0.05, .seed = 1}, .data = DATA_DEFAULT, .compare = true};
     int option;

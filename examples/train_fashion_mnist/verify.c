@@ -106,8 +106,8 @@ static bool compare(const train_result *parallel, const train_result *alone, siz
            "%.1e; last epoch: loss %.4f against %.4f\n",
            ranks, parallel->seconds, alone->seconds, losses, parameters, last, last_alone);
     printf("same training on 1 rank: %s\n", !good     ? "DIFFERENT"
-                                               : rounded ? "equal within the tolerance of bf16"
-                                                         : "equal within float tolerance");
+                                            : rounded ? "equal within the tolerance of bf16"
+                                                      : "equal within float tolerance");
     return good;
 }
 
@@ -129,8 +129,7 @@ bool verify_against_one_rank(tutti_group *group, const dataset *data, const trai
         full.wire = TUTTI_WIRE_FULL;
         train(alone, data, &m, &full, &bar, &result);
         progress_end(&bar);
-        good = compare(parallel, &result, m.count, tutti_group_size(group),
-                       o->wire != TUTTI_WIRE_FULL);
+        good = compare(parallel, &result, m.count, tutti_group_size(group), o->wire != TUTTI_WIRE_FULL);
         free(result.losses);
         free(result.first_epoch);
         model_free(&m);

@@ -97,14 +97,14 @@ enum {
 /**
  * How the values of an all_reduce travel between ranks: `.wire` of its call, equal on all ranks, else MISMATCH. BF16
  * halves the bytes of an all_reduce of f32 by SUM, AVG or PREMUL_SUM. Each rank rounds its values to bf16, to nearest
- * even; the ranks fold in f32 as for bf16 tensors; the sum is rounded once more. So all ranks get the same bits, as
- * without it. With n ranks and `sum` the sum of the magnitudes (divided by n for AVG), the result is off by at most
- * (2^-7 + n 2^-23) sum; below 2^-126, where bf16 has fewer digits, (n + 1) 2^-134 are added. Backend "hier" sums in f32 inside each host, and rounds each host's sum instead of
- * each rank's values; the bound is the same. NaN and infinity survive. A value that rounds past the largest bf16
- * (3.39e38) becomes infinite.
+ * even; the ranks fold them as bf16 tensors: in f32, rounded once at the end. Backend "hier" sums in f32 inside each
+ * host, and rounds the hosts' sums instead of the ranks' values. All ranks get the same bits if the backend promises
+ * that. With n ranks and M the sum of the magnitudes (AVG: divided by n), the result is off by at most 2^-7 M + n 2^-23
+ * M, below 2^-126 by (n + 1) 2^-134 more. MPI rounds at each step of a SUM: n 2^-7 M. NaN and infinity survive. What
+ * rounds past the largest bf16, 3.39e38, becomes infinite.
  * UNSUPPORTED, before anything is written: another operation, dtype or reduce op, or a group on a device.
- * INVALID_ARGUMENT: a number outside the enum. It pays between hosts from some 100 KiB on, and never for small tensors
- * or for those in the heap (tutti/memory.h).
+ * INVALID_ARGUMENT: a number outside the enum. It pays between hosts from some 100 KiB on, never inside a host, for
+ * small tensors, or for those in the heap (tutti/memory.h).
  */
 typedef int32_t tutti_wire;
 enum { TUTTI_WIRE_FULL = 0, TUTTI_WIRE_BF16 = 1 };

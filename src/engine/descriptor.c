@@ -108,7 +108,8 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
     }
     form |= is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
     descriptor[0] = (uint64_t)(op->kind & 31) | (uint64_t)(op->dtype & 31) << 5 | (uint64_t)(op->redop & 15) << 10 |
-                    (uint64_t)((op->kind == TUTTI_OP_ALL_REDUCE ? op->wire : op->dim) & 31) << 14 | form << 19 | (uint64_t)(op->root & 0xffff) << 21 | more << 37;
+                    (uint64_t)((op->kind == TUTTI_OP_ALL_REDUCE ? op->wire : op->dim) & 31) << 14 | form << 19 |
+                    (uint64_t)(op->root & 0xffff) << 21 | more << 37;
     descriptor[1] = (low & UINT32_MAX) | (uint64_t)op->user_tag << 32;
 }
 

@@ -33,6 +33,9 @@ export TUTTI_HIER_OUTER=shm
 expect 0 "$passed" AAB --backend hier ${TUTTI_SANITIZE:+--filter /layouts}
 TUTTI_HIER_CHUNK=16K expect 0 "$passed" ABCA --backend hier --filter /sizes
 TUTTI_HIER_CHUNK=16K expect 0 "$passed" ABAB --backend hier --filter /sizes
+for layout in AA AB ABAB AABA; do
+    TUTTI_HIER_CHUNK=16K expect 0 "$passed" "$layout" --backend hier --filter wire
+done
 for layout in A AA AB AAAAB ABBACA; do
     expect 0 "$passed" "$layout" --backend hier --filter /types/f32
 done

@@ -143,7 +143,8 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
 static bool run_collective(struct tti_bench *b, struct output *output, int64_t *wrong)
 {
     const tutti_reduce_op op = b->collective->traits & TTI_BENCH_REDUCES ? b->options->op : 0;
-    b->data = tti_bench_data_create(b->size, b->options->dtype, op, b->options->wire, tutti_group_capabilities(b->group));
+    b->data =
+        tti_bench_data_create(b->size, b->options->dtype, op, b->options->wire, tutti_group_capabilities(b->group));
     if (!b->data) {
         return tti_bench_print_error(b, b->collective->name, "no memory for the data");
     }

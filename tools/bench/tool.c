@@ -162,7 +162,8 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
         argp_error(state, "%s is not defined on %s", tutti_reduce_op_name(options->op),
                    tutti_dtype_name(options->dtype));
     }
-    const bool only_all_reduce = options->chosen == UINT32_C(1) << (tti_bench_find("all_reduce") - tti_bench_collectives);
+    const bool only_all_reduce = options->chosen == UINT32_C(1)
+                                                        << (tti_bench_find("all_reduce") - tti_bench_collectives);
     const bool sums = options->op == TUTTI_SUM || options->op == TUTTI_AVG || options->op == TUTTI_PREMUL_SUM;
     if (options->wire != TUTTI_WIRE_FULL && (!only_all_reduce || options->dtype != TUTTI_F32 || !sums)) {
         argp_error(state, "--wire is for all_reduce alone, of f32 and by sum, avg or premul_sum");

@@ -18,7 +18,8 @@
 #include "tensor/dtype.h"
 
 #define PROMISES                                                                                                       \
-    (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL | TUTTI_CAP_WIRE)
+    (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL |   \
+     TUTTI_CAP_WIRE)
 
 static int32_t available(char *why, size_t capacity)
 {
@@ -73,7 +74,8 @@ static const char *supports(void *state, const tutti_op *op)
     }
     tutti_op narrow = *op; /* of the step between hosts */
     narrow.dtype = op->wire != TUTTI_WIRE_FULL ? TUTTI_BF16 : op->dtype;
-    const bool all = can(s->inner, op, r->inside[0]) && can(s->inner, op, r->inside[1]) && can(s->flat, &narrow, r->between);
+    const bool all =
+        can(s->inner, op, r->inside[0]) && can(s->inner, op, r->inside[1]) && can(s->flat, &narrow, r->between);
     return all ? "composed" : NULL;
 }
 

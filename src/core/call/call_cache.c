@@ -149,9 +149,8 @@ static inline bool matches_call(struct tti_cached_call *r, const tutti_group *gr
 /* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. */
 static inline bool are_default_options(const struct tti_cached_call *r, const tutti_call *o)
 {
-    const uint64_t unusual =
-        (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token | (uint64_t)o->operation_id |
-        (uint64_t)(uint32_t)o->wire;
+    const uint64_t unusual = (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token |
+                             (uint64_t)o->operation_id | (uint64_t)(uint32_t)o->wire;
     uint64_t scale;
     memcpy(&scale, &o->scale, sizeof(scale));
     const bool unscaled = scale == 0 || scale == ONE;

@@ -305,8 +305,8 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
     struct tti_task *t = &w->task;
     bool arrived = false;
     if (ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 && t->op.failed == TUTTI_OK &&
-        t->op.wire == TUTTI_WIRE_FULL &&
-        !tti_compares(q->group, &t->op) && tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        t->op.wire == TUTTI_WIRE_FULL && !tti_compares(q->group, &t->op) &&
+        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         arrived = tti_task_start(t);
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
         if (arrived && !w->worker_only && needs_no_peer(q->group, &t->op)) {

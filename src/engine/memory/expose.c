@@ -18,8 +18,8 @@ static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
-    if (variable || op->wire != TUTTI_WIRE_FULL || (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) ||
-        lane->class != TTI_CLASS_LARGE) {
+    if (variable || op->wire != TUTTI_WIRE_FULL ||
+        (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) || lane->class != TTI_CLASS_LARGE) {
         return false; /* with different lengths no rank knows where the peers' parts of an all_to_all lie */
     }
     return tti_call_bytes(lane, op) >=

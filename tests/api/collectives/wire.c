@@ -36,8 +36,7 @@ static void refusals(tutti_group *g)
     DLTensor u = tutti_tensor_1d(data + 4, &n, TUTTI_F32);
     REFUSED(TUTTI_INVALID_ARGUMENT, "call.wire is 2", tutti_all_reduce(g, &t, &u, TUTTI_SUM, ON_WIRE(2)));
     REFUSED(TUTTI_INVALID_ARGUMENT, "call.wire is -1", tutti_all_reduce(g, &t, &t, TUTTI_SUM, ON_WIRE(-1)));
-    REFUSED(TUTTI_INVALID_ARGUMENT, "call.wire is 9",
-            tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, ON_WIRE(9), &work));
+    REFUSED(TUTTI_INVALID_ARGUMENT, "call.wire is 9", tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, ON_WIRE(9), &work));
     static const tutti_reduce_op ops[] = {TUTTI_MAX, TUTTI_MIN, TUTTI_PRODUCT};
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         REFUSED(TUTTI_UNSUPPORTED, "reduce op", tutti_all_reduce(g, &t, &u, ops[i], ON_WIRE(TUTTI_WIRE_BF16)));

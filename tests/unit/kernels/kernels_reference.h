@@ -187,8 +187,8 @@ static uint64_t reference_bool(tutti_reduce_op op, const uint64_t *x, size_t n)
 }
 
 /* The fold of one element; patterns are the elements' bits. n <= 32. */
-__attribute__((unused)) static uint64_t reference_fold(tutti_dtype dtype, tutti_reduce_op op, const uint64_t *pattern, size_t n,
-                               const double *scales)
+__attribute__((unused)) static uint64_t reference_fold(tutti_dtype dtype, tutti_reduce_op op, const uint64_t *pattern,
+                                                       size_t n, const double *scales)
 {
     if (dtype == TUTTI_BOOL) {
         return reference_bool(op, pattern, n);

@@ -55,9 +55,8 @@ struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti
         return NULL;
     }
     if (op) {
-        tti_check_fold_start(data->fold, dtype, op, PERIOD,
-                             wire != TUTTI_WIRE_FULL || !tti_check_promises_bits(capabilities, dtype));
-        data->fold->wire = wire;
+        tti_check_fold_start(data->fold, dtype, op, PERIOD, !tti_check_promises_bits(capabilities, dtype));
+        tti_check_fold_wire(data->fold, wire, capabilities);
     }
     const enum tti_check_pattern pattern = op ? tti_check_pattern_for(dtype, op) : TTI_CHECK_RAW;
     for (int r = 0; r < ranks; r++) {

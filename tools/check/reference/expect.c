@@ -98,14 +98,13 @@ void tti_check_expect_fold(struct tti_check *c, const unsigned char *result, con
                            size_t at, size_t count, uint64_t first)
 {
     const size_t item = tutti_dtype_size(plan->dtype);
-    const bool bounded =
-        plan->wire != TUTTI_WIRE_FULL || !tti_check_promises_bits(c->capabilities, plan->dtype);
+    const bool bounded = !tti_check_promises_bits(c->capabilities, plan->dtype);
     struct tti_check_fold *fold = tti_check_memory(sizeof(*fold));
     uint64_t block[TTI_CHECK_BLOCK];
     for (size_t done = 0; done < count;) {
         const size_t n = count - done < TTI_CHECK_BLOCK ? count - done : TTI_CHECK_BLOCK;
         tti_check_fold_start(fold, plan->dtype, plan->op, n, bounded);
-        fold->wire = plan->wire;
+        tti_check_fold_wire(fold, plan->wire, c->capabilities);
         fold->drops_nan = (c->capabilities & TUTTI_CAP_DROPS_NAN) != 0;
         for (int r = 0; r < c->size; r++) {
             tti_check_generate(block, plan->dtype, plan->pattern, tti_check_rank_key(c, r), first + done, n);

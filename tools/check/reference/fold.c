@@ -10,6 +10,7 @@
 #include "check/reference/fold.h"
 
 #include <string.h>
+#include <tutti/backend.h>
 
 #include "check/reference/float_format.h"
 
@@ -267,13 +268,22 @@ void tti_check_fold_finish(const struct tti_check_fold *fold, void *out)
     }
 }
 
+void tti_check_fold_wire(struct tti_check_fold *fold, tutti_wire wire, uint32_t capabilities)
+{
+    fold->wire = wire;
+    fold->bounded = fold->bounded || wire != TUTTI_WIRE_FULL;
+    /* MPI alone does so; hier on MPI promises as little as MPI */
+    fold->rounds_often = !(capabilities & TUTTI_CAP_SAME_BITS);
+}
+
 /* The bound of TUTTI_WIRE_BF16. Factors of a weighted sum are at most 4, and so is what they make of the error below the
  * normal numbers. */
 static long double wire_bound(const struct tti_check_fold *fold, size_t i)
 {
     const long double n = fold->sources;
     const long double magnitude = fold->op == TUTTI_AVG ? fold->magnitude[i] / n : fold->magnitude[i];
-    return (0x1p-7L + n * 0x1p-23L) * magnitude + (fold->op == TUTTI_PREMUL_SUM ? 4 : 1) * (n + 1) * 0x1p-134L;
+    return ((fold->rounds_often ? n : 1) * 0x1p-7L + n * 0x1p-23L) * magnitude +
+           (fold->op == TUTTI_PREMUL_SUM ? 4 : 1) * (n + 1) * 0x1p-134L;
 }
 
 bool tti_check_fold_close(const struct tti_check_fold *fold, size_t i, uint64_t exact, uint64_t got)

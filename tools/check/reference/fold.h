@@ -26,6 +26,7 @@ struct tti_check_fold {
     } accumulator;
     bool drops_nan;                    /* minimum and maximum may leave NaNs out */
     tutti_wire wire;                   /* not full: the bound is that of tutti/collectives.h, and `bounded` is set */
+    bool rounds_often;                 /* ... on a wire the engine rounds the sum at each step */
     bool bounded;                      /* also keep what follows */
     long double wide[TTI_CHECK_BLOCK]; /* of minimum and maximum: those of the numbers alone */
     long double magnitude[TTI_CHECK_BLOCK];
@@ -36,6 +37,8 @@ struct tti_check_fold {
 void tti_check_fold_start(struct tti_check_fold *fold, tutti_dtype dtype, tutti_reduce_op op, size_t count,
                           bool bounded);
 void tti_check_fold_add(struct tti_check_fold *fold, const void *source, double scale);
+/* The reduction has travelled on a wire, on a group with these capabilities. */
+void tti_check_fold_wire(struct tti_check_fold *fold, tutti_wire wire, uint32_t capabilities);
 /* The exact result. */
 void tti_check_fold_finish(const struct tti_check_fold *fold, void *out);
 /* Whether `got` (an element's bits) is within the bound of element i. */

@@ -94,8 +94,8 @@ tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)
         return error->status;
     }
     if (c->op->wire != TUTTI_WIRE_FULL && /* f32, which is never widened */
-        !(plan.narrow = (uint16_t *)tti_hier_scratch(
-              c, tti_slices_most(c->s, plan.fold.item) * sizeof(*plan.narrow), error))) {
+        !(plan.narrow =
+              (uint16_t *)tti_hier_scratch(c, tti_slices_most(c->s, plan.fold.item) * sizeof(*plan.narrow), error))) {
         return error->status;
     }
     return tti_pipeline_run(c, &steps, &plan, tti_hier_chunk_count(c->op->count, plan.chunk), error);
