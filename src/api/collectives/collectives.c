@@ -47,7 +47,9 @@ static tutti_status all_reduce(const struct tti_checker *k, const struct tti_sig
     struct tti_view out;
     bool in_place;
     tutti_status status = check_reduction(k, s->input, s->output, redop, &in, &out, &in_place);
-    status = status == TUTTI_OK ? tti_wire_check_reduction(k->c, in.dtype, redop) : status;
+    status = status == TUTTI_OK
+                 ? tti_wire_check_reduction(k->c->options.wire, k->c->group, in.dtype, redop, k->c->error)
+                 : status;
     if (status == TUTTI_OK) {
         describe_reduction(k, &in, &out, in_place, redop, 0);
     }

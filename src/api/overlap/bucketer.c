@@ -42,8 +42,7 @@ static tutti_status check_options(const struct tti_checker *k, const tutti_bucke
     if (o->lane < 0 || o->lane >= lanes) {
         return tti_reject(k, "options.lane is %d, the group has lanes 0 to %d", o->lane, lanes - 1);
     }
-    k->c->options.wire = o->wire;
-    return tti_wire_check(k->c);
+    return tti_wire_check(o->wire, TUTTI_OP_ALL_REDUCE, k->c->error);
 }
 
 /* A bucketer of checked options. */
@@ -67,7 +66,7 @@ static tutti_status make(const struct tti_checker *k, tutti_group *group, const 
     void *handle = NULL;
     tutti_status status = tti_bucketer_divide(k, b, gradients, count, (size_t)bucket_bytes);
     for (size_t i = 0; i < b->buckets && status == TUTTI_OK; i++) {
-        status = tti_wire_check_reduction(k->c, b->bucket[i].dtype, b->op);
+        status = tti_wire_check_reduction(o->wire, k->c->group, b->bucket[i].dtype, b->op, k->c->error);
     }
     if (status == TUTTI_OK) {
         status = tti_handles_insert(&bucketers, b, &handle, k->c->error);

@@ -211,7 +211,7 @@ static tutti_status check_options(struct tti_call *c)
                              "%s: call.stream is set without the flag TUTTI_HAS_STREAM, which makes it count",
                              tutti_operation_name(c->operation));
     }
-    const tutti_status status = o->wire != TUTTI_WIRE_FULL ? tti_wire_check(c) : TUTTI_OK;
+    const tutti_status status = o->wire != TUTTI_WIRE_FULL ? tti_wire_check(o->wire, c->operation, c->error) : TUTTI_OK;
     return status == TUTTI_OK && (o->flags & TUTTI_ENQUEUE) != 0 ? check_enqueue(c) : status;
 }
 

@@ -15,47 +15,44 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/call.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "kernels/kernels.h"
 
 enum { FEW = 1024, CHUNK = 1 << 19 }; /* elements: on the stack; in memory of the lane */
 
-tutti_status tti_wire_check(const struct tti_call *c)
+tutti_status tti_wire_check(tutti_wire wire, tutti_operation operation, tutti_error *error)
 {
-    const tutti_wire wire = c->options.wire;
+    const char *const name = tutti_operation_name(operation);
     if (wire != TUTTI_WIRE_FULL && wire != TUTTI_WIRE_BF16) {
-        return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
-                             "%s: call.wire is %d; it must be TUTTI_WIRE_FULL (0) or TUTTI_WIRE_BF16 (1)",
-                             tutti_operation_name(c->operation), wire);
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s: call.wire is %d; it must be TUTTI_WIRE_FULL (0) or TUTTI_WIRE_BF16 (1)", name, wire);
     }
-    if (wire != TUTTI_WIRE_FULL && c->operation != TUTTI_OP_ALL_REDUCE) {
-        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: call.wire is set, which works with all_reduce only",
-                             tutti_operation_name(c->operation));
+    if (wire != TUTTI_WIRE_FULL && operation != TUTTI_OP_ALL_REDUCE) {
+        return tti_error_set(error, TUTTI_UNSUPPORTED, "%s: call.wire is set, which works with all_reduce only", name);
     }
     return TUTTI_OK;
 }
 
-tutti_status tti_wire_check_reduction(const struct tti_call *c, tutti_dtype dtype, tutti_reduce_op redop)
+tutti_status tti_wire_check_reduction(tutti_wire wire, const struct tti_group *g, tutti_dtype dtype,
+                                      tutti_reduce_op redop, tutti_error *error)
 {
-    const struct tti_group *g = c->group;
-    const char *const name = tutti_operation_name(c->operation);
-    if (c->options.wire == TUTTI_WIRE_FULL) {
+    if (wire == TUTTI_WIRE_FULL) {
         return TUTTI_OK;
     }
     if (dtype != TUTTI_F32) {
-        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: call.wire is set for a tensor of %s; it works with f32",
-                             name, tutti_dtype_name(dtype));
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "all_reduce: call.wire is set for a tensor of %s; it works with f32",
+                             tutti_dtype_name(dtype));
     }
     if (redop != TUTTI_SUM && redop != TUTTI_AVG && redop != TUTTI_PREMUL_SUM) {
-        return tti_error_set(c->error, TUTTI_UNSUPPORTED,
-                             "%s: call.wire is set for the reduce op %s; it works with sum, avg and premul_sum", name,
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "all_reduce: call.wire is set for the reduce op %s; it works with sum, avg and premul_sum",
                              tutti_reduce_op_name(redop));
     }
     if (tti_group_on_device(g) || g->stages_to_device) {
-        return tti_error_set(c->error, TUTTI_UNSUPPORTED,
-                             "%s: call.wire is set, but the group works on a device; leave it out there", name);
+        return tti_error_set(error, TUTTI_UNSUPPORTED,
+                             "all_reduce: call.wire is set, but the group works on a device; leave it out there");
     }
     return TUTTI_OK;
 }

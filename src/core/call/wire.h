@@ -6,13 +6,14 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-struct tti_call;
+struct tti_group;
 
 /* The checks of call.wire that need no tensor: a number of the enum, and all_reduce. */
-tutti_status tti_wire_check(const struct tti_call *call);
+tutti_status tti_wire_check(tutti_wire wire, tutti_operation operation, tutti_error *error);
 
 /* Those of an all_reduce with call.wire: the dtype, the reduce op, and where the tensors lie. */
-tutti_status tti_wire_check_reduction(const struct tti_call *call, tutti_dtype dtype, tutti_reduce_op redop);
+tutti_status tti_wire_check_reduction(tutti_wire wire, const struct tti_group *group, tutti_dtype dtype,
+                                      tutti_reduce_op redop, tutti_error *error);
 
 /* Whether the engine leaves the conversion to the core. */
 bool tti_wire_converts(const tutti_backend *engine, void *state, const tutti_op *op);

@@ -3,7 +3,7 @@
 #include "kernels/isa/convert.h"
 #include "kernels/isa/table.h"
 
-void TTI_ISA_NAME(tti_narrow_bf16)(uint16_t *dst, const float *src, size_t count)
+void TTI_ISA_NAME(tti_f32_to_bf16)(uint16_t *dst, const float *src, size_t count)
 {
     TTI_INDEPENDENT
     for (size_t i = 0; i < count; i++) {
@@ -11,7 +11,7 @@ void TTI_ISA_NAME(tti_narrow_bf16)(uint16_t *dst, const float *src, size_t count
     }
 }
 
-void TTI_ISA_NAME(tti_widen_bf16)(float *dst, const uint16_t *src, size_t count)
+void TTI_ISA_NAME(tti_bf16_to_f32)(float *dst, const uint16_t *src, size_t count)
 {
     TTI_INDEPENDENT
     for (size_t i = 0; i < count; i++) {

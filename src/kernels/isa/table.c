@@ -22,8 +22,8 @@ const struct tti_fold_table TTI_ISA_NAME(tti_fold_table) = {
             [TUTTI_U64] = TTI_ISA_NAME(tti_fold_u64),
             [TUTTI_BOOL] = TTI_ISA_NAME(tti_fold_bool),
         },
-    .narrow_bf16 = TTI_ISA_NAME(tti_narrow_bf16),
-    .widen_bf16 = TTI_ISA_NAME(tti_widen_bf16),
+    .narrow_bf16 = TTI_ISA_NAME(tti_f32_to_bf16),
+    .widen_bf16 = TTI_ISA_NAME(tti_bf16_to_f32),
 #if defined(__x86_64__)
     .stream = TTI_ISA_NAME(tti_stream),
 #endif

@@ -72,8 +72,8 @@ extern tti_fold_ops TTI_ISA_NAME(tti_fold_u32);
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_u64);
 extern tti_fold_ops TTI_ISA_NAME(tti_fold_bool);
 
-void TTI_ISA_NAME(tti_narrow_bf16)(uint16_t *dst, const float *src, size_t count);
-void TTI_ISA_NAME(tti_widen_bf16)(float *dst, const uint16_t *src, size_t count);
+void TTI_ISA_NAME(tti_f32_to_bf16)(uint16_t *dst, const float *src, size_t count);
+void TTI_ISA_NAME(tti_bf16_to_f32)(float *dst, const uint16_t *src, size_t count);
 
 #if defined(__x86_64__)
 void TTI_ISA_NAME(tti_stream)(void *dst, const void *src, size_t lines);
