@@ -84,6 +84,22 @@ class Collectives(unittest.TestCase):
         expected = reduce(np.add, [array * (rank + 1) for rank, array in enumerate(arrays)])
         self.both("all_reduce", expected, "scale", arrays[ME], np.empty(SHAPE), op="premul_sum", scale=ME + 1)
 
+    def test_wire(self):
+        """Each value rounds to bf16: 1 + 2^-8 is halfway between two of them, and the even one is 1."""
+        for count in (3, 5000, 600001):
+            mine = np.full(count, 1 + 2**-8, np.float32)
+            self.both("all_reduce", np.full(count, N, np.float32), "wire", mine, np.empty_like(mine), wire="bf16")
+            self.same(WORLD.all_reduce(mine.copy(), wire="full"), np.full(count, N * (1 + 2**-8), np.float32), "full")
+        with tutti.Bucketer(WORLD, [mine], wire="bf16") as bucketer:
+            bucketer.wait()
+        self.same(mine, np.ones(count, np.float32), "the bucketer's average")
+        with self.assertRaises(tutti.InvalidArgument):
+            WORLD.all_reduce(mine, wire="f8")
+        with self.assertRaises(tutti.Unsupported):
+            WORLD.all_reduce(mine, op="max", wire="bf16")
+        with self.assertRaises(tutti.Unsupported):
+            WORLD.broadcast(mine, wire="bf16")
+
     def test_copies(self):
         for kind in FLOATS + INTEGERS + "?":
             arrays = inputs(kind)
