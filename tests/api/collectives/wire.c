@@ -14,6 +14,12 @@
 #define RANKS 3
 #define WIRE  TUTTI_CALL(.wire = TUTTI_WIRE_BF16)
 
+/* Bits, since equal floats may differ in them. */
+static bool same_bytes(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
 /* ---- refused ---- */
 
 #define ON_WIRE(number) TUTTI_CALL(.error = &e, .wire = (number))
@@ -21,7 +27,7 @@
     do {                                                                                                               \
         memset(data, 0x5a, sizeof(data));                                                                              \
         EXPECT_ERROR(&e, status, word, call);                                                                          \
-        EXPECT(memcmp(data, untouched, sizeof(data)) == 0);                                                            \
+        EXPECT(same_bytes(data, untouched, sizeof(data)));                                                             \
     } while (0)
 
 static void refusals(tutti_group *g)
@@ -116,7 +122,7 @@ static void same_as_bf16(tutti_group *g, int64_t n, tutti_reduce_op op, bool in_
     int64_t wrong = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint32_t wanted = (uint32_t)narrow[i] << 16;
-        wrong += memcmp(&result[i], &wanted, sizeof(wanted)) != 0;
+        wrong += !same_bytes(&result[i], &wanted, sizeof(wanted));
     }
     EXPECT(wrong == 0);
     free(in);

@@ -100,16 +100,14 @@ static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const
                          p->in_place ? "/in-place" : "")) {
         return;
     }
-    if (c->arena) {
+    if (c->arena || (hashes && !(c->capabilities & TUTTI_CAP_SAME_BITS))) {
         tti_check_skip(c);
-    } else if (!hashes) {
+    } else if (hashes) {
+        same_bits(c, p);
+    } else {
         while (tti_check_next_round(c, tti_check_plan_bytes(p))) {
             tti_check_run(c, &tti_check_all_reduce_form, p);
         }
-    } else if (c->capabilities & TUTTI_CAP_SAME_BITS) {
-        same_bits(c, p);
-    } else {
-        tti_check_skip(c);
     }
     tti_check_end(c);
 }
