@@ -23,6 +23,7 @@
 #include <tutti/memory.h>
 #include <tutti/overlap.h>
 #include <tutti/p2p.h>
+#include <tutti/persistent.h>
 #include <tutti/queue.h>
 #include <tutti/recovery.h>
 #include <tutti/shape.h>

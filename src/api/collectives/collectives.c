@@ -7,6 +7,7 @@
 #include <tutti/work.h>
 
 #include "api/async/enqueue.h"
+#include "api/collectives/collectives.h"
 #include "api/collectives/parts.h"
 #include "core/call/call_cache.h"
 #include "core/call/wire.h"
@@ -248,6 +249,17 @@ static const struct collective collectives[] = {
     [TUTTI_OP_ALL_TO_ALL] = {"all_to_all", "all_to_all_async", all_to_all},
     [TUTTI_OP_BARRIER] = {"barrier", "barrier_async", barrier},
 };
+
+const char *tti_collective_name(tutti_operation kind)
+{
+    const size_t count = sizeof(collectives) / sizeof(collectives[0]);
+    return kind >= 0 && (size_t)kind < count ? collectives[kind].name : NULL;
+}
+
+tutti_status tti_collective_describe(const struct tti_checker *k, const struct tti_signature *s)
+{
+    return collectives[tti_signature_kind(s)].describe(k, s);
+}
 
 static tutti_status start_as(const char *name, tutti_group *group, const struct tti_signature *s,
                              const tutti_call *call, tutti_work **work)

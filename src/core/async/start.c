@@ -73,7 +73,7 @@ tutti_status tti_start_refuse(struct tti_work *w, tutti_status status)
     return status;
 }
 
-static void keep(struct tti_kept_tensor *kept, const DLTensor *tensor)
+void tti_keep_tensor(struct tti_kept_tensor *kept, const DLTensor *tensor)
 {
     size_t bytes = (size_t)tensor->ndim * sizeof(int64_t);
     kept->tensor = *tensor;
@@ -128,12 +128,12 @@ static void keep_tensors(struct tti_work *w)
 {
     struct tti_task *t = &w->task;
     for (int32_t i = 0; i < t->side_count; i++) {
-        keep(&w->kept[i], t->sides[i].tensor);
+        tti_keep_tensor(&w->kept[i], t->sides[i].tensor);
         t->sides[i].tensor = &w->kept[i].tensor;
     }
     w->has_result = t->result != NULL;
     if (t->result) {
-        keep(&w->kept[2], t->result);
+        tti_keep_tensor(&w->kept[2], t->result);
         t->result = &w->kept[2].tensor;
     }
 }

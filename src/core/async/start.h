@@ -16,6 +16,7 @@ struct tti_work;
 struct tti_task;
 struct tti_transfer;
 struct tti_batch;
+struct tti_kept_tensor;
 
 /* A work whose call has begun (tti_call_begin), or NULL with the status, the error being complete. */
 struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, const char *function,
@@ -25,6 +26,9 @@ struct tti_task *tti_start_task(struct tti_work *w);
 
 /* Room for two transfers. */
 struct tti_transfer *tti_start_transfers(struct tti_work *w);
+
+/* Copies a checked tensor with its shape and strides (work/state.h). */
+void tti_keep_tensor(struct tti_kept_tensor *kept, const DLTensor *tensor);
 
 /* Ends a start whose checks have failed. Returns status. */
 tutti_status tti_start_refuse(struct tti_work *w, tutti_status status);

@@ -303,24 +303,15 @@ static ptrdiff_t in_place_of(const tutti_op *op, int32_t rank)
 static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
 {
     const struct tti_cached_call *r = state;
-    const struct tti_group *g = r->timed_group;
-    const struct tti_flight_op what = tti_task_flight_op(op);
-    const uint64_t number = tti_flight_begin(g->flight, &what, 0, 0);
-    const tutti_status status = g->backend->ops->run(g->state, op, error);
-    tti_flight_end(g->flight, number, &what, op->sequence, status);
-    return status;
+    return tti_task_run_timed(r->timed_group, op, error);
 }
 
 /* Chooses how the flight recorder records calls like this one. */
 static void cache_tally(struct tti_cached_call *r, struct tti_group *g)
 {
-    const struct tti_flight_op what = tti_task_flight_op(&r->op);
-    struct tti_flight_tally *tally = NULL;
     tti_flight_tally_give(r->tally);
-    r->op.waits_since = NULL;
-    if (g->flight && !tti_flight_is_timed(&what) && (tally = tti_flight_tally_take(g->flight, &what)) != NULL) {
-        r->op.waits_since = &tally->since_ns;
-    } else if (g->flight) {
+    struct tti_flight_tally *tally = tti_task_take_tally(g, &r->op);
+    if (g->flight && !tally) {
         r->timed_group = g;
         r->run = run_timed;
         r->state = r;

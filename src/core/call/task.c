@@ -199,6 +199,24 @@ struct tti_flight_op tti_task_flight_op(const tutti_op *op)
                                   .root = op->root};
 }
 
+tutti_status tti_task_run_timed(const struct tti_group *g, tutti_op *op, tutti_error *error)
+{
+    const struct tti_flight_op what = tti_task_flight_op(op);
+    const uint64_t number = tti_flight_begin(g->flight, &what, 0, 0);
+    const tutti_status status = g->backend->ops->run(g->state, op, error);
+    tti_flight_end(g->flight, number, &what, op->sequence, status);
+    return status;
+}
+
+struct tti_flight_tally *tti_task_take_tally(const struct tti_group *g, tutti_op *op)
+{
+    const struct tti_flight_op what = tti_task_flight_op(op);
+    struct tti_flight_tally *tally =
+        g->flight && !tti_flight_is_timed(&what) ? tti_flight_tally_take(g->flight, &what) : NULL;
+    op->waits_since = tally ? &tally->since_ns : NULL;
+    return tally;
+}
+
 static void record_begin(struct tti_task *t)
 {
     struct tti_flight_group *f = t->call.group->flight;

@@ -61,6 +61,13 @@ const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, c
 bool tti_task_start(struct tti_task *t);
 tutti_status tti_task_finish(struct tti_task *t);
 
+/* Runs an operation that needs nothing but the group's engine, with an entry of its own in the flight recorder. */
+tutti_status tti_task_run_timed(const struct tti_group *g, tutti_op *op, tutti_error *error);
+
+/* The tally for repeated operations like this one, as op->waits_since needs it; NULL: use tti_task_run_timed, if the
+ * group is recorded at all. */
+struct tti_flight_tally *tti_task_take_tally(const struct tti_group *g, tutti_op *op);
+
 /* The description of an operation for the flight recorder. */
 struct tti_flight_op tti_task_flight_op(const tutti_op *op);
 

@@ -16,6 +16,7 @@
 
 #define TTI_HANDLES      8192u
 #define TTI_HANDLE_ALIVE (UINT64_C(1) << 31)
+#define TTI_HANDLE_ALONE (UINT64_C(1) << 30) /* more users than there are: a user that excludes the others */
 
 struct tti_handle_slot {
     _Atomic uint64_t word;
@@ -37,7 +38,8 @@ enum {
     TTI_KIND_QUEUE = 7,
     TTI_KIND_TOKEN = 8,
     TTI_KIND_EVENTS = 9,
-    TTI_KIND_BUCKETER = 10
+    TTI_KIND_BUCKETER = 10,
+    TTI_KIND_PERSISTENT = 11
 };
 
 /* NO_RESOURCE if the table is full. */
@@ -108,6 +110,28 @@ static inline bool tti_cached_handle_retain(const struct tti_cached_handle *know
     } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
                                                     memory_order_relaxed));
     return true;
+}
+
+/* Counts the caller as a user that excludes others, if all others look at tti_handles_excluded; false: the handle is
+ * stale, or has a user. For a caller that checks the epoch. */
+static inline bool tti_cached_handle_retain_alone(const struct tti_cached_handle *known)
+{
+    uint64_t unused = known->generation;
+    /* acquire: pairs with the release of tti_handles_insert, and with that of earlier users */
+    return atomic_compare_exchange_strong_explicit(&known->slot->word, &unused, unused + TTI_HANDLE_ALONE,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+static inline void tti_handles_release_alone(struct tti_handle_table *table, const void *handle)
+{
+    /* release: as in tti_handles_release */
+    atomic_fetch_sub_explicit(&tti_handle_slot_of(table, handle)->word, TTI_HANDLE_ALONE, memory_order_release);
+}
+
+/* Whether another user excludes the caller, which has acquired the handle and now has to release it. */
+static inline bool tti_handles_excluded(struct tti_handle_table *table, const void *handle)
+{
+    return (tti_handles_users(table, handle) & TTI_HANDLE_ALONE) != 0;
 }
 
 /* The object, with the caller counted as its user; NULL: tti_handles_acquire finds out why. */
