@@ -33,6 +33,10 @@ LEFT_OUT = {
     "tutti_run_all_with_deadline": f"{START_FUNCTION} Queue.wait_all",
     "tutti_run_with_limit": f"{START_FUNCTION} Work.wait(timeout)",
     "tutti_run_all_with_limit": f"{START_FUNCTION} Queue.wait_all(timeout)",
+    **dict.fromkeys(
+        [f"tutti_persistent_{verb}" for verb in ("init", "run", "start", "wait", "cancel", "release")],
+        "saves some hundred instructions, and a call from Python costs more than ten thousand: call the collective",
+    ),
     "tutti_events_start": "takes a C function that starts an operation; in Python: on_operation, then _async",
     "tutti_overlap_all_reduce": "in Python: all_reduce_async, compute, Work.wait",
     "tutti_overlap_pipeline": "in Python: a loop of compute and all_reduce_async, and a Queue",

@@ -347,8 +347,8 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
         p->status = TUTTI_OK;
         tti_error_clear(&p->outcome);
         for (size_t i = 0; i < p->started; i++) {
-            tutti_work_error(p->works[i], &cause);
-            if (i == 0 || tti_run_outranks(cause.status, p->status)) {
+            if (tti_run_outranks(tutti_work_wait(p->works[i], 0), p->status)) {
+                tutti_work_error(p->works[i], &cause);
                 p->status = cause.status;
                 report("persistent_wait", p->count, i, &cause, &p->outcome);
             }
@@ -357,9 +357,6 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
         if (tti_run_outranks(p->refused, p->status)) {
             p->status = p->refused;
             p->outcome = p->refusal;
-        }
-        if (p->status == TUTTI_OK) {
-            p->outcome.message[0] = '\0';
         }
         p->is_running = false;
     }

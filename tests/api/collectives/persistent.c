@@ -51,8 +51,8 @@ static float expected(tutti_operation kind, int me, int root, int i, int run)
     }
 }
 
-static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,  TUTTI_OP_BROADCAST,
-                                        TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,  TUTTI_OP_SCATTER,
+static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,        TUTTI_OP_BROADCAST,
+                                        TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,        TUTTI_OP_SCATTER,
                                         TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER};
 
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -330,13 +330,13 @@ static void test_cancel(tutti_group *g)
         EXPECT_ERROR(&e, TUTTI_BUSY, "has not ended", tutti_persistent_wait(held, 1, &e));
         EXPECT_OK(tutti_persistent_start(p, &e));
         EXPECT_OK(tutti_persistent_cancel(p, &e));
-        EXPECT_OK(tutti_send(g, &(DLTensor){.data = &value, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}}, 0, 7,
-                             NULL));
+        EXPECT_OK(
+            tutti_send(g, &(DLTensor){.data = &value, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}}, 0, 7, NULL));
     } else {
         for (int r = 1; r < RANKS; r++) {
             int32_t unused;
-            EXPECT_OK(tutti_recv(g, &(DLTensor){.data = &unused, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}}, r,
-                                 7, NULL, NULL));
+            EXPECT_OK(tutti_recv(g, &(DLTensor){.data = &unused, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}}, r, 7,
+                                 NULL, NULL));
         }
         EXPECT_OK(tutti_persistent_start(held, &e));
         EXPECT_OK(tutti_persistent_start(p, &e));

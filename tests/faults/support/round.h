@@ -58,7 +58,8 @@
     X(MESSAGES, "messages")                                                                                            \
     X(ASYNC, "asynchronous all_reduce")                                                                                \
     X(LANES, "all_reduce on three lanes")                                                                              \
-    X(GROUPS, "groups made and destroyed")
+    X(GROUPS, "groups made and destroyed")                                                                             \
+    X(PERSISTENT, "a persistent list")
 
 /* Places in the library: its system calls. Between two places the library only touches memory; points in time (TIME:
  * after a delay) test those stretches. */

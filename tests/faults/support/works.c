@@ -270,6 +270,34 @@ static tutti_status asynchronous(struct iteration *t, int lanes)
     return right(t->status, well);
 }
 
+/* A list of two in one start and wait, or in one run; the thread that makes it may have ended before. */
+static tutti_status persistent(struct iteration *t)
+{
+    const struct ground *g = t->ground;
+    const int64_t count = t->step / 2 % 2 ? 100000 : 2;
+    DLTensor source = tutti_tensor_1d(g->in, &count, TUTTI_F32);
+    DLTensor result = tutti_tensor_1d(g->out, &count, TUTTI_F32);
+    const tutti_persistent_op list[] = {
+        {.kind = TUTTI_OP_ALL_REDUCE, .op = TUTTI_SUM, .input = &source, .output = &result},
+        {.kind = TUTTI_OP_BARRIER}};
+    tutti_persistent *p = NULL;
+    tutti_error error;
+    set(g->in, count, (float)(t->step + t->rank));
+    set(g->out, count, -1);
+    tutti_status status =
+        tutti_persistent_init(g->group, list, 2, TUTTI_CALL(.timeout_ms = g->round->call_ms, .error = t->error), &p);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (t->step % 2 == 0) {
+        status = tutti_persistent_run(p, t->error);
+    } else if ((status = tutti_persistent_start(p, t->error)) == TUTTI_OK) {
+        status = tutti_persistent_wait(p, TUTTI_FOREVER, t->error);
+    }
+    const bool released = tutti_persistent_release(p, &error) == TUTTI_OK;
+    return right(status, released && holds(g->out, count, sum_of(t)));
+}
+
 static tutti_status group(struct iteration *t)
 {
     const struct ground *g = t->ground;
@@ -312,6 +340,9 @@ static void *run_synchronous(void *argument)
         break;
     case WORK_MESSAGES:
         t->status = messages(t, call);
+        break;
+    case WORK_PERSISTENT:
+        t->status = persistent(t);
         break;
     case WORK_GROUPS:
         t->status = group(t);

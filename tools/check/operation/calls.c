@@ -118,6 +118,41 @@ tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation
     return work ? collective_async(group, o, options, work) : collective(group, o, options);
 }
 
+/* ---- persistent ---- */
+
+bool tti_check_has_persistent_form(enum tti_check_kind kind)
+{
+    return kind <= TTI_CHECK_BARRIER;
+}
+
+tutti_status tti_check_call_persistent(tutti_group *group, const struct tti_check_operation *o,
+                                       const tutti_call *options, bool starts)
+{
+    static const tutti_operation kinds[] = {[TTI_CHECK_ALL_REDUCE] = TUTTI_OP_ALL_REDUCE,
+                                            [TTI_CHECK_REDUCE] = TUTTI_OP_REDUCE,
+                                            [TTI_CHECK_BROADCAST] = TUTTI_OP_BROADCAST,
+                                            [TTI_CHECK_ALL_GATHER] = TUTTI_OP_ALL_GATHER,
+                                            [TTI_CHECK_GATHER] = TUTTI_OP_GATHER,
+                                            [TTI_CHECK_SCATTER] = TUTTI_OP_SCATTER,
+                                            [TTI_CHECK_REDUCE_SCATTER] = TUTTI_OP_REDUCE_SCATTER,
+                                            [TTI_CHECK_ALL_TO_ALL] = TUTTI_OP_ALL_TO_ALL,
+                                            [TTI_CHECK_BARRIER] = TUTTI_OP_BARRIER};
+    const tutti_persistent_op operation = {
+        .kind = kinds[o->kind], .op = o->op, .dim = o->dim, .root = o->root, .input = o->input, .output = o->output};
+    tutti_persistent *p = NULL;
+    tutti_status status = tutti_persistent_init(group, &operation, 1, options, &p);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (!starts) {
+        status = tutti_persistent_run(p, options->error);
+    } else if ((status = tutti_persistent_start(p, options->error)) == TUTTI_OK) {
+        status = tutti_persistent_wait(p, TUTTI_FOREVER, options->error);
+    }
+    const tutti_status released = tutti_persistent_release(p, NULL);
+    return status == TUTTI_OK ? released : status;
+}
+
 /* ---- arguments that do not outlive the call ---- */
 
 struct temporary_tensor {

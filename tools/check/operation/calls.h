@@ -68,6 +68,12 @@ static inline bool tti_check_is_message(enum tti_check_kind kind)
 tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation *o, const tutti_call *options,
                             tutti_work **work);
 
+bool tti_check_has_persistent_form(enum tti_check_kind kind);
+/* The same as a synchronous call, by a persistent operation that is made for it: run, or with `starts` start and
+ * wait. */
+tutti_status tti_check_call_persistent(tutti_group *group, const struct tti_check_operation *o,
+                                       const tutti_call *options, bool starts);
+
 /* The same with shapes, strides, lists and options in memory that is spoilt behind the call: a library that keeps a
  * pointer into it is found out. */
 tutti_status tti_check_call_temporary(const struct tti_check *c, const struct tti_check_operation *o,

@@ -163,8 +163,12 @@ void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, c
     f->options.token = o->token;
     const bool synchronous = f->way == TTI_CHECK_SYNC || (tti_check_is_message(o->kind) && !c->messages);
     if (synchronous) {
+        /* A rank in two uses a persistent operation for its synchronous calls of a case, which the others cannot see. */
+        const uint64_t draw = tti_check_mix(c->key, UINT64_C(0x70657273) + (uint64_t)c->rank) >> 8;
         f->options.callback = NULL;
-        f->started = tti_check_call(c->group, o, &f->options, NULL);
+        f->started = tti_check_has_persistent_form(o->kind) && draw % 2 == 0
+                         ? tti_check_call_persistent(c->group, o, &f->options, draw / 2 % 2 == 0)
+                         : tti_check_call(c->group, o, &f->options, NULL);
     } else {
         f->started = tti_check_call_temporary(c, o, &f->options, &f->work);
         tti_check_expect_i64(c, "there is a work if and only if the start succeeded", f->work != NULL,
