@@ -10,16 +10,19 @@
  * start, run and release have the object alone, by its handle (TTI_HANDLE_ALONE). So `works` changes only there, and
  * wait and cancel read it without the lock. The lock guards what the first wait behind the end changes.
  */
-#include <tutti/persistent.h>
+#include "api/collectives/persistent.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <tutti/persistent.h>
 
 #include "api/async/run.h"
 #include "api/collectives/collectives.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/process/fork.h"
 #include "core/async/work/state.h"
 #include "core/call/lane.h"
 #include "core/group/backend/engines.h"
@@ -38,7 +41,10 @@ struct tti_persistent {
     tutti_persistent *handle;
     tutti_group *group;
     struct tti_cached_handle cached_group;
-    tutti_call call;      /* checked */
+    tutti_call call;             /* checked */
+    _Atomic bool is_freed;       /* heap memory of a tensor has been freed; relaxed: the program orders free and run */
+    struct tti_persistent *next; /* of all objects, under their lock */
+    struct tti_persistent *previous;
     bool is_direct;       /* run needs the engine only */
     size_t count;         /* of operations */
     tutti_work **works;   /* one for each operation */
@@ -54,6 +60,11 @@ struct tti_persistent {
 };
 
 static struct tti_handle_table objects = {.kind = TTI_KIND_PERSISTENT, .name = "persistent operations"};
+
+/* All objects, for tti_persistent_memory_freed. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct tti_persistent *all;
 
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 
@@ -121,6 +132,60 @@ static inline struct tti_persistent *hold_alone(tutti_persistent *handle, const 
         *status = not_there(function, TUTTI_BUSY, error);
     }
     return NULL;
+}
+
+/* ---- memory that is freed --------------------------------------------------------------------------------------- */
+
+static void protect(void)
+{
+    tti_fork_protect(&all_lock);
+}
+
+static void link_object(struct tti_persistent *p)
+{
+    pthread_once(&once, protect);
+    pthread_mutex_lock(&all_lock);
+    p->next = all;
+    if (all) {
+        all->previous = p;
+    }
+    all = p;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void unlink_object(struct tti_persistent *p)
+{
+    pthread_mutex_lock(&all_lock);
+    if (p->next) {
+        p->next->previous = p->previous;
+    }
+    *(p->previous ? &p->previous->next : &all) = p->next;
+    pthread_mutex_unlock(&all_lock);
+}
+
+/* Tensors do not cross the end of a block. */
+static bool begins_in(const DLTensor *t, const void *memory, size_t bytes)
+{
+    return t && (uintptr_t)t->data + t->byte_offset - (uintptr_t)memory < bytes;
+}
+
+void tti_persistent_memory_freed(const void *memory, size_t bytes)
+{
+    pthread_mutex_lock(&all_lock);
+    for (struct tti_persistent *p = all; p; p = p->next) {
+        for (size_t i = 0; i < p->count; i++) {
+            const struct tti_signature *s = &p->operations[i].signature;
+            if (begins_in(s->input, memory, bytes) || begins_in(s->output, memory, bytes)) {
+                atomic_store_explicit(&p->is_freed, true, memory_order_relaxed);
+            }
+        }
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+static bool is_freed(const struct tti_persistent *p)
+{
+    return atomic_load_explicit(&p->is_freed, memory_order_relaxed);
 }
 
 /* ---- init ------------------------------------------------------------------------------------------------------- */
@@ -269,6 +334,7 @@ tutti_status tutti_persistent_init(tutti_group *group, const tutti_persistent_op
     }
     tti_error_clear(&p->outcome);
     p->handle = handle; /* before another thread has it */
+    link_object(p);
     *persistent = handle;
     return tti_error_clear(error);
 }
@@ -304,6 +370,12 @@ static tutti_status start(struct tti_persistent *p, const char *function, tutti_
     if (p->is_running) {
         return tti_error_set(error, TUTTI_BAD_STATE,
                              "%s: it is running; wait for it with tutti_persistent_wait before it is started again",
+                             function);
+    }
+    if (is_freed(p)) {
+        return tti_error_set(error, TUTTI_BAD_STATE,
+                             "%s: memory of one of its tensors has been freed by tutti_free; release it, and make one "
+                             "with other tensors",
                              function);
     }
     p->refused = TUTTI_OK;
@@ -494,7 +566,8 @@ tutti_status tutti_persistent_run(tutti_persistent *persistent, tutti_error *err
     if (!p) {
         return status;
     }
-    if (!p->is_direct || p->is_running || tti_thread.open_scopes != 0 || !tti_cached_handle_retain(&p->cached_group)) {
+    if (!p->is_direct || p->is_running || is_freed(p) || tti_thread.open_scopes != 0 ||
+        !tti_cached_handle_retain(&p->cached_group)) {
         status = run_works(p, error);
         drop_alone(p);
         return status;
@@ -564,6 +637,7 @@ tutti_status tutti_persistent_release(tutti_persistent *persistent, tutti_error 
     for (size_t i = 0; p->is_running && i < p->started; i++) {
         tutti_work_release(p->works[i]);
     }
+    unlink_object(p);
     destroy(p);
     return tti_error_clear(error);
 }

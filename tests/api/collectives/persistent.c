@@ -391,6 +391,33 @@ static void test_waiting_threads(tutti_group *g)
     EXPECT_OK(tutti_persistent_release(p, &e));
 }
 
+/* Of three blocks the one in the middle is freed. */
+static void test_freed_memory(tutti_group *g)
+{
+    tutti_error e;
+    void *blocks[3] = {NULL, NULL, NULL};
+    tutti_persistent *sums[3];
+    for (int i = 0; i < 3; i++) {
+        EXPECT_OK(tutti_alloc(g, 4096, &blocks[i], &e));
+        int32_t *value = (int32_t *)((char *)blocks[i] + 4092); /* the last element */
+        *value = tutti_group_rank(g) + 1;
+        sums[i] = make_sum(g, value, NULL);
+    }
+    EXPECT_OK(tutti_persistent_run(sums[1], &e));
+    EXPECT_OK(tutti_barrier(g, NULL));
+    EXPECT_OK(tutti_free(g, blocks[1], &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "freed", tutti_persistent_run(sums[1], &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "freed", tutti_persistent_start(sums[1], &e));
+    for (int i = 0; i < 3; i++) {
+        if (i != 1) {
+            EXPECT_OK(tutti_persistent_run(sums[i], &e));
+            EXPECT(*(int32_t *)((char *)blocks[i] + 4092) == RANKS * (RANKS + 1) / 2);
+            EXPECT_OK(tutti_free(g, blocks[i], &e));
+        }
+        EXPECT_OK(tutti_persistent_release(sums[i], &e));
+    }
+}
+
 /* After the end of its group, in both senses. */
 static void test_group_end(tutti_group *g)
 {
@@ -431,6 +458,7 @@ static int32_t rank_main(tutti_group *g, void *user)
     test_cancel(g);
     test_token(g);
     test_waiting_threads(g);
+    test_freed_memory(g);
     test_group_end(g);
     return 0;
 }
