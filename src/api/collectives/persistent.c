@@ -217,7 +217,7 @@ static struct tti_signature signature_of(const tutti_persistent_op *o, int32_t r
 static bool needs_engine_only(const struct tti_task *t, tutti_callback callback)
 {
     const tutti_call *o = &t->call.options;
-    return t->side_count == 0 && !t->is_staged && !t->on_host_engine && !t->op.on_device &&
+    return t->side_count == 0 && !t->is_staged && !t->converts && !t->on_host_engine && !t->op.on_device &&
            !t->call.group->compares_all && !callback && !o->token && o->flags == 0 && o->operation_id == 0;
 }
 

@@ -270,7 +270,7 @@ static tutti_status run(struct tti_task *t)
     } else if (t->is_staged) {
         status = tti_staging_run(c->group, engine, state, &t->op, c->error);
     } else if (t->converts) {
-        status = tti_wire_run(engine, state, &t->op, &c->group->wire_memory[t->op.lane], c->error);
+        status = tti_wire_run(engine, state, &t->op, c->group->wire_memory[t->op.lane], c->error);
     } else if (t->op.on_device && !(engine->capabilities & TUTTI_CAP_NO_HOST)) {
         status = run_on_device(t);
     } else {
@@ -284,8 +284,8 @@ static tutti_status run(struct tti_task *t)
     return status;
 }
 
-/* A tensor could not be packed, and the stand-in holds no valid data. The other ranks must not get it: the call fails
- * on all of them, or, on an engine that cannot report it, the group fails. */
+/* A tensor could not be packed, or there is no memory to convert it: the stand-in holds no valid data. The other ranks
+ * must not get it: the call fails on all of them, or, on an engine that cannot report it, the group fails. */
 static tutti_status give_up(struct tti_task *t, tutti_status status)
 {
     void *state;
@@ -308,6 +308,9 @@ tutti_status tti_task_perform(struct tti_task *t)
         if (t->sides[i].pack) {
             status = copy_side(t, &t->sides[i], true);
         }
+    }
+    if (t->converts && status == TUTTI_OK && t->op.failed == TUTTI_OK) {
+        status = tti_wire_reserve(&t->op, &t->call.group->wire_memory[t->op.lane], t->call.error);
     }
     if (status != TUTTI_OK) {
         return give_up(t, status);

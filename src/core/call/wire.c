@@ -77,18 +77,22 @@ static tutti_op chunk_of(const tutti_op *whole, size_t from, size_t count, uint1
     return op;
 }
 
-tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void **memory, tutti_error *error)
+tutti_status tti_wire_reserve(const tutti_op *op, void **memory, tutti_error *error)
+{
+    if (op->count > FEW && !*memory) {
+        *memory = aligned_alloc(4096, CHUNK * sizeof(uint16_t));
+        if (!*memory) {
+            return tti_error_set(error, TUTTI_NO_MEMORY, "all_reduce: no memory to convert to bf16 (%zu bytes)",
+                                 CHUNK * sizeof(uint16_t));
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void *memory, tutti_error *error)
 {
     uint16_t few[FEW];
-    uint16_t *room = few;
-    if (op->count > FEW && op->failed == TUTTI_OK) {
-        *memory = *memory ? *memory : aligned_alloc(4096, CHUNK * sizeof(*room));
-        room = *memory;
-    }
-    if (!room) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "all_reduce: no memory to convert to bf16 (%zu bytes)",
-                             CHUNK * sizeof(*room));
-    }
+    uint16_t *room = op->count > FEW && op->failed == TUTTI_OK ? memory : few;
     const size_t most = room == few ? FEW : CHUNK;
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* all chunks share the deadline */
     tutti_status status = TUTTI_OK;

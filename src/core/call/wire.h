@@ -18,8 +18,10 @@ tutti_status tti_wire_check_reduction(tutti_wire wire, const struct tti_group *g
 /* Whether the engine leaves the conversion to the core. */
 bool tti_wire_converts(const tutti_backend *engine, void *state, const tutti_op *op);
 
-/* Runs the op in chunks of bf16. The calling thread owns the lane. `memory`: the lane's, for the chunk, made at the
- * first call and freed with the group. NO_MEMORY with scope CALL: nothing has been run. */
-tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void **memory, tutti_error *error);
+/* Makes the memory for a chunk, `*memory` of the op's lane, unless it is there. It is freed with the group. */
+tutti_status tti_wire_reserve(const tutti_op *op, void **memory, tutti_error *error);
+
+/* Runs the op in chunks of bf16. The calling thread owns the lane, and has reserved `memory` unless the op has failed. */
+tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void *memory, tutti_error *error);
 
 #endif
