@@ -144,6 +144,16 @@ check_bench_refuses "unrecognized option '--warmup'" --warmup 3
 check_bench_refuses "^tutti bench: --placement takes private or heap, not 'stack'\$" --placement stack
 check_bench_refuses "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo
 check_bench_refuses "^tutti bench: --beside measures synchronous calls; leave out --async\$" --beside tutti --async
+check_bench_refuses "^tutti bench: --persistent measures synchronous calls; leave out --async\$" \
+    barrier --persistent --async
+for none in all sendrecv; do
+    check_bench_refuses "^tutti bench: --persistent: sendrecv has no persistent form; name collectives" "$none" --persistent
+done
+
+collectives=all_reduce,reduce,broadcast,all_gather,gather,scatter,reduce_scatter,all_to_all,barrier
+run_tutti bench "$collectives" -n 3 -i 2 --sizes 12,96K --persistent --backend local -J "$work/json"
+check_status 0 "persistent operations"
+check_line json '"persistent": true' "persistent operations"
 
 run_tutti bench --backend nothing
 check_status 1 "an unknown backend"

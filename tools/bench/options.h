@@ -16,6 +16,7 @@
 struct tti_bench_options {
     bool overlap;       /* `tutti bench overlap` instead of a collective */
     bool async;         /* the asynchronous form beside the synchronous one */
+    bool persistent;    /* Tutti's calls of an iteration are one list, which is run by one call */
     const char *beside; /* NAME[:SETTINGS] of the peer that is measured alternately with Tutti, or NULL */
     bool roofline;      /* measure the limits of the machine, too */
     bool heap;          /* Tutti's buffers lie in the group's heap */

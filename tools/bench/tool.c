@@ -14,6 +14,7 @@
 #include "bench/measure/measure.h"
 #include "bench/options.h"
 #include "bench/overlap/tool.h"
+#include "check/operation/calls.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"
@@ -33,7 +34,8 @@ enum {
     OPTION_SIZES,
     OPTION_BUDGET,
     OPTION_PEER_START,
-    OPTION_WIRE
+    OPTION_WIRE,
+    OPTION_PERSISTENT
 };
 
 static const struct argp_option argp_options[] = {
@@ -51,6 +53,8 @@ static const struct argp_option argp_options[] = {
      "Spend MS milliseconds on each form of a row, 1 to 60000 (default 200); long rows have 3 iterations, one warms up",
      0},
     {"async", OPTION_ASYNC, NULL, 0, "Measure the asynchronous form beside the synchronous one", 0},
+    {"persistent", OPTION_PERSISTENT, NULL, 0,
+     "Make Tutti's calls once, as one list, and run it by one call; below 4 KiB a list has 20 calls", 0},
     {"beside", OPTION_BESIDE, "PEER[:SETTINGS]", 0,
      "Alternate with calls of another library, or of `tutti` with other settings (key=value,...)", 0},
     {"peer-start", OPTION_PEER_START, "spin|sleep", 0,
@@ -94,6 +98,7 @@ static const char argp_doc[] =
     "  tutti bench all_reduce -n 2 --beside tutti:engine.window=256K\n"
     "  mpirun.openmpi -n 2 tutti bench --beside openmpi\n"
     "  tutti bench all_reduce --wire bf16 --beside tutti\n"
+    "  tutti bench all_reduce -n 2 -e 4K --persistent --beside tutti\n"
     "  tutti bench overlap --help\n"
     "  mpirun -n 4 tutti bench all_to_all";
 
@@ -168,6 +173,16 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
     if (options->wire != TUTTI_WIRE_FULL && (!only_all_reduce || options->dtype != TUTTI_F32 || !sums)) {
         argp_error(state, "--wire is for all_reduce alone, of f32 and by sum, avg or premul_sum");
     }
+    for (size_t i = 0; options->persistent && i < tti_bench_collectives_count; i++) {
+        const struct tti_bench_collective *c = &tti_bench_collectives[i];
+        if (tti_bench_chosen(options, c) &&
+            (c->pattern != TTI_BENCH_ONE_CALL || !tti_check_has_persistent_form(c->call))) {
+            argp_error(state, "--persistent: %s has no persistent form; name collectives that have", c->name);
+        }
+    }
+    if (options->persistent && options->async) {
+        argp_error(state, "--persistent measures synchronous calls; leave out --async");
+    }
     if (options->beside && options->async) {
         argp_error(state, "--beside measures synchronous calls; leave out --async");
     }
@@ -222,6 +237,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_ASYNC:
         options->async = true;
+        return 0;
+    case OPTION_PERSISTENT:
+        options->persistent = true;
         return 0;
     case OPTION_BESIDE:
         if (options->beside) {

@@ -54,8 +54,9 @@ struct row {
     int64_t whole;                              /* elements of all parts */
     enum tti_bench_form forms[TTI_BENCH_FORMS]; /* kinds of iterations, which alternate */
     int form_count;
-    int64_t barrier_ns;    /* the shortest of the peer's barriers so far */
-    const char *algorithm; /* of Tutti's last call; NULL = unknown */
+    int64_t barrier_ns;           /* the shortest of the peer's barriers so far */
+    const char *algorithm;        /* of Tutti's last call; NULL = unknown */
+    tutti_persistent *persistent; /* Tutti's calls of an iteration; NULL = ordinary ones */
     struct side own;
     struct side peer;
 };
@@ -215,14 +216,31 @@ static tutti_status call_once(struct row *row, enum tti_bench_form form, struct 
     }
 }
 
-/* One call after the other. `iteration` chooses the one whose start is timed. */
+static tutti_call options_of(const struct row *row, enum tti_bench_form form)
+{
+    struct tti_bench *b = row->b;
+    const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
+    const tutti_wire wire = form == TTI_BENCH_PEER ? TUTTI_WIRE_FULL : b->options->wire;
+    return (tutti_call){.size = sizeof(tutti_call), .scale = scale, .wire = wire, .error = &b->error};
+}
+
+static tutti_status make_persistent(struct row *row)
+{
+    tutti_persistent_op list[TTI_BENCH_BATCH];
+    for (int slot = 0; slot < row->own.batch; slot++) {
+        list[slot] = tti_check_persistent_op(&row->own.tensors[slot].operation);
+    }
+    const tutti_call call = options_of(row, TTI_BENCH_SYNC);
+    return tutti_persistent_init(row->b->group, list, (size_t)row->own.batch, &call, &row->persistent);
+}
+
+/* One call after the other, or the list. `iteration` chooses the one whose start is timed. */
 static tutti_status iterate(struct row *row, enum tti_bench_form form, int iteration, int64_t *sample_ns)
 {
     struct tti_bench *b = row->b;
     struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
-    const double scale = b->options->op == TUTTI_PREMUL_SUM ? tti_check_scale(b->rank, b->options->dtype) : 0;
-    const tutti_wire wire = form == TTI_BENCH_PEER ? TUTTI_WIRE_FULL : b->options->wire;
-    const tutti_call *call = TUTTI_CALL(.scale = scale, .wire = wire, .error = &b->error);
+    const tutti_call call = options_of(row, form);
+    const bool is_list = form == TTI_BENCH_SYNC && row->persistent;
     const int timed = form == TTI_BENCH_SUBMIT ? iteration % side->batch : -1;
     int64_t submit_ns = 0;
     int64_t start = 0;
@@ -233,8 +251,11 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
     if (status == TUTTI_OK) {
         status = tti_bench_barrier(b, &start, form == TTI_BENCH_PEER && b->options->peer_sleeps);
     }
-    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
-        status = call_once(row, form, &side->tensors[slot], call, slot == timed ? &submit_ns : NULL);
+    if (is_list && status == TUTTI_OK) {
+        status = tutti_persistent_run(row->persistent, &b->error);
+    }
+    for (int slot = 0; !is_list && slot < side->batch && status == TUTTI_OK; slot++) {
+        status = call_once(row, form, &side->tensors[slot], &call, slot == timed ? &submit_ns : NULL);
     }
     *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : tti_now_ns() - start;
     if (form != TTI_BENCH_PEER && !has(b, TTI_BENCH_NEIGHBOUR)) { /* no collective */
@@ -452,7 +473,13 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
         }
     }
     *result = (struct tti_bench_result){.in_place = in_place, .bytes = bytes, .count = count, .batch = row.own.batch};
-    const tutti_status status = run_row(&row, result);
+    tutti_status status = b->options->persistent ? make_persistent(&row) : TUTTI_OK;
+    if (status == TUTTI_OK) {
+        status = run_row(&row, result);
+    }
+    if (row.persistent) {
+        tutti_persistent_release(row.persistent, NULL);
+    }
     if (status != TUTTI_OK) {
         return status;
     }

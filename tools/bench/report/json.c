@@ -59,10 +59,10 @@ static json_t *table_config(const struct tti_bench *b, const struct tti_bench_ma
 {
     const struct tti_bench_options *o = b->options;
     json_t *config =
-        json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:b, s:s, s:s}", "min_bytes", (json_int_t)o->least, "max_bytes",
+        json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:s}", "min_bytes", (json_int_t)o->least, "max_bytes",
                   (json_int_t)o->most, "factor", (json_int_t)o->factor, "type", tutti_dtype_name(o->dtype), "redop",
-                  tutti_reduce_op_name(o->op), "root", o->root, "async", (int)o->async, "placement", placement(b),
-                  "wire", o->wire == TUTTI_WIRE_BF16 ? "bf16" : "full");
+                  tutti_reduce_op_name(o->op), "root", o->root, "async", (int)o->async, "persistent",
+                  (int)o->persistent, "placement", placement(b), "wire", o->wire == TUTTI_WIRE_BF16 ? "bf16" : "full");
     if (b->beside) {
         config = merge(config, json_pack("{s:{s:s, s:o, s:o}}", "peer", "name", b->beside->name, "version",
                                          text(b->beside->version, strlen(b->beside->version)), "settings",

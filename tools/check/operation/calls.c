@@ -125,8 +125,7 @@ bool tti_check_has_persistent_form(enum tti_check_kind kind)
     return kind <= TTI_CHECK_BARRIER;
 }
 
-tutti_status tti_check_call_persistent(tutti_group *group, const struct tti_check_operation *o,
-                                       const tutti_call *options, bool starts)
+tutti_persistent_op tti_check_persistent_op(const struct tti_check_operation *o)
 {
     static const tutti_operation kinds[] = {[TTI_CHECK_ALL_REDUCE] = TUTTI_OP_ALL_REDUCE,
                                             [TTI_CHECK_REDUCE] = TUTTI_OP_REDUCE,
@@ -137,8 +136,14 @@ tutti_status tti_check_call_persistent(tutti_group *group, const struct tti_chec
                                             [TTI_CHECK_REDUCE_SCATTER] = TUTTI_OP_REDUCE_SCATTER,
                                             [TTI_CHECK_ALL_TO_ALL] = TUTTI_OP_ALL_TO_ALL,
                                             [TTI_CHECK_BARRIER] = TUTTI_OP_BARRIER};
-    const tutti_persistent_op operation = {
+    return (tutti_persistent_op){
         .kind = kinds[o->kind], .op = o->op, .dim = o->dim, .root = o->root, .input = o->input, .output = o->output};
+}
+
+tutti_status tti_check_call_persistent(tutti_group *group, const struct tti_check_operation *o,
+                                       const tutti_call *options, bool starts)
+{
+    const tutti_persistent_op operation = tti_check_persistent_op(o);
     tutti_persistent *p = NULL;
     tutti_status status = tutti_persistent_init(group, &operation, 1, options, &p);
     if (status != TUTTI_OK) {

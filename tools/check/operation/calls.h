@@ -69,6 +69,8 @@ tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation
                             tutti_work **work);
 
 bool tti_check_has_persistent_form(enum tti_check_kind kind);
+/* It borrows the operation's tensors. */
+tutti_persistent_op tti_check_persistent_op(const struct tti_check_operation *o);
 /* The same as a synchronous call, by a persistent operation that is made for it: run, or with `starts` start and
  * wait. */
 tutti_status tti_check_call_persistent(tutti_group *group, const struct tti_check_operation *o,
