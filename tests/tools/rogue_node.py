@@ -10,6 +10,7 @@ HEADER = struct.Struct("<4sBBHIIq")  # src/store/wire/protocol.h
 INFO = struct.Struct("<II32s7i64s200s")  # struct tti_node_info
 MESSAGE = struct.Struct("<8i200s")  # struct tti_node_message
 HELLO, SET, GET = 1, 2, 3
+VERSION = 3  # TTI_PROTOCOL_VERSION
 REPORT, ACK, LOST = 4, 7, 8  # enum tti_node_message_kind
 
 
@@ -27,7 +28,7 @@ def connect(port):
 class Store:
     def __init__(self, port):
         self.socket = connect(port)
-        self.ask(HELLO, "", number=2)
+        self.ask(HELLO, "", number=VERSION)
 
     def receive(self, length):
         data = b""

@@ -172,7 +172,7 @@ check_codes 143 "the other job"
 # A program that pretends to be a launcher: its messages are checked, and shown without control characters.
 for what in lost answer code; do
     begin
-    node 0 2 -n 1 sleep 100
+    node 0 2 -n 1 --join-timeout 60 sleep 100
     python3 "$here/rogue_node.py" "$port" $what >"$work/rogue" 2>&1
     check_codes 125 "a rogue that says $what"
     check_no_line err.0 $'[\x01-\x08\x0b-\x1f]' "a rogue's control characters"

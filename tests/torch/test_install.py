@@ -3,9 +3,11 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -20,6 +22,14 @@ sleep 1
 for last; do :; done
 while [ "$1" != -o ]; do shift; done
 cp "$EXTENSION" "$2"
+"""
+
+# A compiler with a compiler of its own, which prints the numbers of both processes and never ends.
+ENDLESS = """#!/bin/sh
+sleep 100000 &
+echo $$ $! > "$COMPILER_LOG.new"
+mv "$COMPILER_LOG.new" "$COMPILER_LOG"
+wait
 """
 
 
@@ -37,6 +47,21 @@ def start(program, **environment):
 def output(process):
     out, err = process.communicate(timeout=100)
     return process.returncode, out, err
+
+
+def wait_until(condition):
+    end = time.monotonic() + 100
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("what was waited for has not happened in 100 s")
+        time.sleep(0.01)
+
+
+def has_ended(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 WORLD = """
@@ -121,6 +146,31 @@ class Install(unittest.TestCase):
             self.assertEqual(Path(log).read_text(encoding="utf-8").split(), ["run"])
             self.assertEqual(len({out for _, out, _ in results}), 1)
             self.assertIn(torch.__version__, results[0][1])
+
+    def test_the_compiler_ends_with_its_rank(self):
+        from tutti.torch import _extension
+
+        built = _extension.load().__file__
+        program = "from tutti.torch import _extension; print(_extension.load().__file__)"
+        with tempfile.TemporaryDirectory() as folder:
+            compiler = Path(folder) / "compiler"
+            log = Path(folder) / "log"
+            options = {"TUTTI_TORCH_CACHE": f"{folder}/cache", "CXX": str(compiler), "COMPILER_LOG": str(log)}
+            for signal_number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+                compiler.write_text(ENDLESS, encoding="utf-8")
+                compiler.chmod(0o755)
+                rank = start(program, **options)
+                wait_until(log.exists)
+                numbers = [int(number) for number in log.read_text(encoding="utf-8").split()]
+                log.unlink()
+                rank.send_signal(signal_number)
+                rank.communicate(timeout=100)
+                for number in numbers:
+                    wait_until(lambda number=number: has_ended(number))
+            compiler.write_text(COMPILER, encoding="utf-8")
+            code, _, err = output(start(program, EXTENSION=built, **options))
+            self.assertEqual(code, 0, err)
+            self.assertEqual(list(Path(folder, "cache").glob("*/build-*")), [], "what killed builds have left")
 
 
 if __name__ == "__main__":

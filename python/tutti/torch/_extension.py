@@ -21,7 +21,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 from types import ModuleType
-from typing import Iterator, List
+from typing import Iterator, List, Tuple
 
 import torch
 
@@ -69,12 +69,15 @@ def _cache() -> Path:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock file, which the system releases if its process ends. Without locks every process builds."""
+def _locked(path: Path) -> Iterator[bool]:
+    """Holds the lock file, which the system releases if its process ends. False: there are no locks, so every process
+    builds."""
     with open(path, "w") as file:
+        locked = False
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            locked = True
+        yield locked
 
 
 def _compiler() -> str:
@@ -111,6 +114,40 @@ def _command(output: Path) -> List[str]:
     ]
 
 
+# Runs a command in the shell's process group, and kills the group when standard input ends: when the process that builds
+# has ended, however. A signal at that process's end would reach the compiler's driver only, not the compiler itself.
+_WATCHED = """
+exec 3<&0
+"$@" </dev/null &
+compiler=$!
+{ read -r _ <&3; kill -KILL 0; } &
+watcher=$!
+wait $compiler
+status=$?
+kill $watcher 2>/dev/null
+exit $status
+"""
+
+
+def _run(command: List[str], scratch: str) -> Tuple[int, str]:
+    """The exit code of a compiler, and what it has printed. It ends with this process."""
+    with subprocess.Popen(
+        ["sh", "-c", _WATCHED, "sh", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TMPDIR": scratch},
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout and process.stdin
+        try:
+            text = process.stdout.read()
+        finally:
+            process.stdin.close()
+        return process.wait(), text
+
+
 def _build(target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
         output = Path(folder) / target.name
@@ -120,11 +157,11 @@ def _build(target: Path) -> None:
             file=sys.stderr,
             flush=True,
         )
-        result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if result.returncode != 0:
+        status, text = _run(command, folder)
+        if status != 0:
             raise ImportError(
                 f"tutti: the backend of torch.distributed cannot be built for torch {torch.__version__}. The compiler "
-                f"says:\n{result.stdout[-4000:]}\nThe command was: {' '.join(command)}"
+                f"says:\n{text[-4000:]}\nThe command was: {' '.join(command)}"
             )
         os.replace(output, target)
 
@@ -137,7 +174,10 @@ def load() -> ModuleType:
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{_NAME}.so"
     if not target.exists():
-        with _locked(folder / "lock"):
+        with _locked(folder / "lock") as locked:
+            if locked:
+                for left in folder.glob("build-*"):  # of a process that was killed
+                    shutil.rmtree(left, ignore_errors=True)
             if not target.exists():
                 _build(target)
     spec = importlib.util.spec_from_file_location(_NAME, target)
