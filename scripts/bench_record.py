@@ -79,11 +79,13 @@ def read(path):
 
 
 def merge(old, new):
-    """The cells of both; in a cell of both, what the new one has."""
+    """The cells of both. In a cell of both, the entries of the new one count, and what is Tutti's own is of the one with more
+    contenders: a job for a few of them may have run its ranks elsewhere."""
     cells = {cell.key: cell for cell in old}
     for cell in new:
-        if cell.key in cells:
-            cell.entries = cells[cell.key].entries | cell.entries
-        cells[cell.key] = cell
-        cell.judge()
+        before = cells.get(cell.key, cell)
+        more = before if len(before.entries) > len(cell.entries) else cell
+        more.entries = before.entries | cell.entries
+        cells[cell.key] = more
+        more.judge()
     return list(cells.values())
