@@ -5,20 +5,6 @@
 
 #include "store/server/types.h"
 
-/* Its request has been dealt with. */
-void tti_connection_forget_frames(struct tti_connection *c);
-
-/* Counts a connection that was dropped for its bytes or its user. */
-void tti_connection_count_dropped(void);
-int64_t tti_connection_dropped(void);
-/* Of these and of those that left by themselves: the ones that did not know the token of the job. */
-int64_t tti_connection_auth_failures(void);
-
-/* Closes it; the struct stays, DEAD, until the end of the step. */
-void tti_connection_end(struct tti_service *service, struct tti_connection *c);
-/* The same, counted. */
-void tti_connection_drop(struct tti_service *service, struct tti_connection *c);
-
 /* epoll has reported an event of its socket. */
 void tti_connection_ready(struct tti_service *service, struct tti_connection *c);
 

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "store/fork_safety.h"
 #include "store/server/connection.h"
+#include "store/server/reply.h"
 #include "store/wire/peer_user.h"
 
 #define EVENTS              64

@@ -36,6 +36,11 @@ struct tti_connection {
     size_t reply_sent;
 };
 
+static inline const char *tti_request_key(const struct tti_connection *c)
+{
+    return (const char *)c->body;
+}
+
 struct tti_service {
     int epoll;
     int listener;
