@@ -43,7 +43,7 @@ static tutti_status about_server(const struct tti_client *client, tutti_status s
     return tti_error_set(error, status, "the process%s that serves the store %s %s", number, client->base.url, what);
 }
 
-static tutti_status lost(const struct tti_client *client, tutti_error *error)
+tutti_status tti_exchange_lost(const struct tti_client *client, tutti_error *error)
 {
     return about_server(client, TUTTI_PEER_LEFT, "has gone", error);
 }
@@ -62,7 +62,7 @@ tutti_status tti_exchange_not_a_store(const struct tti_client *client, tutti_err
 static tutti_status broken(const struct tti_client *client, tutti_error *error)
 {
     if (errno == EPIPE || errno == ECONNRESET || errno == ETIMEDOUT || errno == ENOTCONN) {
-        return lost(client, error);
+        return tti_exchange_lost(client, error);
     }
     if (errno == EPROTO) {
         return tti_exchange_not_a_store(client, error);
@@ -157,7 +157,7 @@ static tutti_status receive(const struct tti_client *client, int fd, struct tti_
         if (count > 0) {
             got += (size_t)count;
         } else if (count == 0) {
-            return lost(client, error);
+            return tti_exchange_lost(client, error);
         } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
             return broken(client, error);
         } else if (!wait_for(fd, POLLIN, x->deadline_ns)) {

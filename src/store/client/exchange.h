@@ -37,6 +37,9 @@ void tti_exchange_server(const struct tti_client *client, const struct tti_clien
 /* Records which process a resource error that the server has replied is about. */
 void tti_exchange_record_origin(struct tti_client *client);
 
+/* PEER_LEFT: the process that has served the store has ended. */
+tutti_status tti_exchange_lost(const struct tti_client *client, tutti_error *error);
+
 /* The other side is no store of Tutti. */
 tutti_status tti_exchange_not_a_store(const struct tti_client *client, tutti_error *error);
 

@@ -24,6 +24,7 @@
 #include "base/error.h"
 #include "base/wait/retry.h"
 #include "store/client/client.h"
+#include "store/client/exchange.h"
 #include "store/fork_safety.h"
 #include "store/server/server.h"
 #include "store/wire/peer_user.h"
@@ -52,7 +53,11 @@ static tutti_status connect_unix(struct tti_client *client, int64_t deadline_ns,
         tti_private_close(made);
         const bool absent = code == ENOENT && self->address.sun_path[0] != '\0';
         if (code == ECONNREFUSED || code == EAGAIN || code == EINTR || code == ECONNRESET || absent) {
-            return tti_error_set(error, TUTTI_PEER_LEFT, "no process serves the store %s", client->base.url);
+            /* relaxed: only for error sentences */
+            const bool was_served = atomic_load_explicit(&client->server_pid, memory_order_relaxed) > 0;
+            return was_served
+                       ? tti_exchange_lost(client, error)
+                       : tti_error_set(error, TUTTI_PEER_LEFT, "no process serves the store %s", client->base.url);
         }
         return tti_error_system(error, code, "cannot connect to the store %s", client->base.url);
     }
