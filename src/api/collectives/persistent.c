@@ -10,16 +10,16 @@
  * start, run and release have the object alone, by its handle (TTI_HANDLE_ALONE). So `works` changes only there, and
  * wait and cancel read it without the lock. The lock guards what the first wait behind the end changes.
  */
-#include "api/collectives/persistent.h"
+#include <tutti/persistent.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <tutti/persistent.h>
 
 #include "api/async/run.h"
 #include "api/collectives/collectives.h"
+#include "api/group/blocks.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process/fork.h"
@@ -41,15 +41,13 @@ struct tti_persistent {
     tutti_persistent *handle;
     tutti_group *group;
     struct tti_cached_handle cached_group;
-    tutti_call call;             /* checked */
-    _Atomic bool is_freed;       /* heap memory of a tensor has been freed; relaxed: the program orders free and run */
-    struct tti_persistent *next; /* of all objects, under their lock */
-    struct tti_persistent *previous;
-    bool is_direct;       /* run needs the engine only */
-    size_t count;         /* of operations */
-    tutti_work **works;   /* one for each operation */
-    size_t started;       /* works of the last start */
-    tutti_status refused; /* of the operation that could not be started behind them, or OK */
+    tutti_call call;            /* checked */
+    struct tti_block_user user; /* of heap memory */
+    bool is_direct;             /* run needs the engine only */
+    size_t count;               /* of operations */
+    tutti_work **works;         /* one for each operation */
+    size_t started;             /* works of the last start */
+    tutti_status refused;       /* of the operation that could not be started behind them, or OK */
     tutti_error refusal;
     pthread_mutex_t lock;
     bool is_running; /* started, and its works not released; changes under the lock, or alone */
@@ -60,11 +58,6 @@ struct tti_persistent {
 };
 
 static struct tti_handle_table objects = {.kind = TTI_KIND_PERSISTENT, .name = "persistent operations"};
-
-/* All objects, for tti_persistent_memory_freed. */
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct tti_persistent *all;
 
 /* ---- reports ---------------------------------------------------------------------------------------------------- */
 
@@ -136,56 +129,28 @@ static inline struct tti_persistent *hold_alone(tutti_persistent *handle, const 
 
 /* ---- memory that is freed --------------------------------------------------------------------------------------- */
 
-static void protect(void)
-{
-    tti_fork_protect(&all_lock);
-}
-
-static void link_object(struct tti_persistent *p)
-{
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&all_lock);
-    p->next = all;
-    if (all) {
-        all->previous = p;
-    }
-    all = p;
-    pthread_mutex_unlock(&all_lock);
-}
-
-static void unlink_object(struct tti_persistent *p)
-{
-    pthread_mutex_lock(&all_lock);
-    if (p->next) {
-        p->next->previous = p->previous;
-    }
-    *(p->previous ? &p->previous->next : &all) = p->next;
-    pthread_mutex_unlock(&all_lock);
-}
-
 /* Tensors do not cross the end of a block. */
 static bool begins_in(const DLTensor *t, const void *memory, size_t bytes)
 {
     return t && (uintptr_t)t->data + t->byte_offset - (uintptr_t)memory < bytes;
 }
 
-void tti_persistent_memory_freed(const void *memory, size_t bytes)
+static bool uses_block(const struct tti_block_user *user, const void *memory, size_t bytes)
 {
-    pthread_mutex_lock(&all_lock);
-    for (struct tti_persistent *p = all; p; p = p->next) {
-        for (size_t i = 0; i < p->count; i++) {
-            const struct tti_signature *s = &p->operations[i].signature;
-            if (begins_in(s->input, memory, bytes) || begins_in(s->output, memory, bytes)) {
-                atomic_store_explicit(&p->is_freed, true, memory_order_relaxed);
-            }
+    const struct tti_persistent *p =
+        (const struct tti_persistent *)((const char *)user - offsetof(struct tti_persistent, user));
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tti_signature *s = &p->operations[i].signature;
+        if (begins_in(s->input, memory, bytes) || begins_in(s->output, memory, bytes)) {
+            return true;
         }
     }
-    pthread_mutex_unlock(&all_lock);
+    return false;
 }
 
 static bool is_freed(const struct tti_persistent *p)
 {
-    return atomic_load_explicit(&p->is_freed, memory_order_relaxed);
+    return atomic_load_explicit(&p->user.is_freed, memory_order_relaxed);
 }
 
 /* ---- init ------------------------------------------------------------------------------------------------------- */
@@ -334,7 +299,8 @@ tutti_status tutti_persistent_init(tutti_group *group, const tutti_persistent_op
     }
     tti_error_clear(&p->outcome);
     p->handle = handle; /* before another thread has it */
-    link_object(p);
+    p->user.uses = uses_block;
+    tti_block_user_add(&p->user);
     *persistent = handle;
     return tti_error_clear(error);
 }
@@ -637,7 +603,7 @@ tutti_status tutti_persistent_release(tutti_persistent *persistent, tutti_error 
     for (size_t i = 0; p->is_running && i < p->started; i++) {
         tutti_work_release(p->works[i]);
     }
-    unlink_object(p);
+    tti_block_user_remove(&p->user);
     destroy(p);
     return tti_error_clear(error);
 }

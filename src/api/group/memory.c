@@ -5,15 +5,13 @@
  */
 #include <tutti/memory.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/check.h"
-#include "api/collectives/persistent.h"
+#include "api/group/blocks.h"
 #include "base/error.h"
-#include "base/process/fork.h"
 #include "core/call/call.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
@@ -108,63 +106,6 @@ static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memo
     return status;
 }
 
-/* ---- sizes of blocks, for persistent operations on them --------------------------------------------------------- */
-
-struct block {
-    const void *memory;
-    size_t bytes;
-    struct block *next;
-};
-
-static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *blocks; /* a block that ended with its group stays until its address is used again */
-
-static void protect_blocks(void)
-{
-    tti_fork_protect(&blocks_lock);
-}
-
-/* The link to the block, or to the end; under the lock. */
-static struct block **find_block(const void *memory)
-{
-    struct block **link = &blocks;
-    while (*link && (*link)->memory != memory) {
-        link = &(*link)->next;
-    }
-    return link;
-}
-
-/* Without memory the block is not noted: persistent operations on it are then not told of its end. */
-static void note_block(const void *memory, size_t bytes)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect_blocks);
-    pthread_mutex_lock(&blocks_lock);
-    struct block **link = find_block(memory);
-    if (!*link && (*link = malloc(sizeof(**link))) != NULL) {
-        **link = (struct block){.memory = memory};
-    }
-    if (*link) {
-        (*link)->bytes = bytes;
-    }
-    pthread_mutex_unlock(&blocks_lock);
-}
-
-static void forget_block(const void *memory)
-{
-    pthread_mutex_lock(&blocks_lock);
-    struct block **link = find_block(memory);
-    struct block *block = *link;
-    if (block) {
-        *link = block->next;
-    }
-    pthread_mutex_unlock(&blocks_lock);
-    if (block) {
-        tti_persistent_memory_freed(block->memory, block->bytes);
-        free(block);
-    }
-}
-
 tutti_status tutti_alloc(tutti_group *group, size_t bytes, void **memory, tutti_error *error)
 {
     struct tti_call c;
@@ -181,7 +122,7 @@ tutti_status tutti_alloc(tutti_group *group, size_t bytes, void **memory, tutti_
         status = alloc_ordinary(&c, bytes, memory);
     }
     if (status == TUTTI_OK && bytes > 0) {
-        note_block(*memory, bytes);
+        tti_block_add(*memory, bytes);
     }
     return tti_call_end(&c, status);
 }
@@ -199,7 +140,7 @@ tutti_status tutti_free(tutti_group *group, void *memory, tutti_error *error)
                      : tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "free: %p is not memory of tutti_alloc", memory);
     }
     if (status == TUTTI_OK && memory) {
-        forget_block(memory);
+        tti_block_remove(memory);
     }
     return tti_call_end(&c, status);
 }
