@@ -3,11 +3,11 @@
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -24,11 +24,11 @@ while [ "$1" != -o ]; do shift; done
 cp "$EXTENSION" "$2"
 """
 
-# A compiler with a compiler of its own, which prints the numbers of both processes and never ends.
+# A compiler with a compiler of its own. Both hold the pipe COMPILER_LOG open, and never end.
 ENDLESS = """#!/bin/sh
+exec 9> "$COMPILER_LOG"
 sleep 100000 &
-echo $$ $! > "$COMPILER_LOG.new"
-mv "$COMPILER_LOG.new" "$COMPILER_LOG"
+echo started >&9
 wait
 """
 
@@ -49,19 +49,12 @@ def output(process):
     return process.returncode, out, err
 
 
-def wait_until(condition):
-    end = time.monotonic() + 100
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("what was waited for has not happened in 100 s")
-        time.sleep(0.01)
-
-
-def has_ended(number):
-    try:
-        return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
+def wait_for(pipe, events):
+    """Until the pipe has one of the events, for 100 s at most."""
+    poll = select.poll()
+    poll.register(pipe, events)
+    if not poll.poll(100000):
+        raise AssertionError("the compiler has not started or not ended in 100 s")
 
 
 WORLD = """
@@ -154,21 +147,22 @@ class Install(unittest.TestCase):
         program = "from tutti.torch import _extension; print(_extension.load().__file__)"
         with tempfile.TemporaryDirectory() as folder:
             compiler = Path(folder) / "compiler"
-            log = Path(folder) / "log"
-            options = {"TUTTI_TORCH_CACHE": f"{folder}/cache", "CXX": str(compiler), "COMPILER_LOG": str(log)}
+            log, pipe = f"{folder}/log", f"{folder}/pipe"
+            os.mkfifo(pipe)
+            options = {"TUTTI_TORCH_CACHE": f"{folder}/cache", "CXX": str(compiler)}
             for signal_number in (signal.SIGKILL, signal.SIGTERM):
                 compiler.write_text(ENDLESS, encoding="utf-8")
                 compiler.chmod(0o755)
-                rank = start(program, **options)
-                wait_until(log.exists)
-                numbers = [int(number) for number in log.read_text(encoding="utf-8").split()]
-                log.unlink()
+                end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+                rank = start(program, COMPILER_LOG=pipe, **options)
+                wait_for(end, select.POLLIN)
+                os.read(end, 100)
                 rank.send_signal(signal_number)
                 rank.communicate(timeout=100)
-                for number in numbers:
-                    wait_until(lambda number=number: has_ended(number))
+                wait_for(end, 0)  # POLLHUP, which needs no asking: no process holds the pipe open any more
+                os.close(end)
             compiler.write_text(COMPILER, encoding="utf-8")
-            code, _, err = output(start(program, EXTENSION=built, **options))
+            code, _, err = output(start(program, EXTENSION=built, COMPILER_LOG=log, **options))
             self.assertEqual(code, 0, err)
             self.assertEqual(list(Path(folder, "cache").glob("*/build-*")), [], "what killed builds have left")
 
