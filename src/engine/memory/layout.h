@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   10u
+#define TTI_LAYOUT_ABI   11u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -211,8 +211,7 @@ struct tti_layout {
     size_t pairs;      /* first pair control */
     size_t stages;     /* first lane's stage */
     size_t rings;      /* first pair's rings */
-    size_t ring_bytes; /* of a pair's two rings of bytes; whole pages */
-    size_t ring_small; /* of the first of them, which is for small chunks */
+    size_t ring_bytes; /* of a pair's ring of bytes; whole pages, and a power of two */
     size_t ring_stride;
     size_t segment_bytes;
     size_t doorbell_bytes;
@@ -223,16 +222,10 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* As for the stages (stage.c), lines of large chunks should leave the reader's cache before the writer writes them
- * again. In a longer ring they would leave the writer's cache, too. Each peer has rings of its own, so these share the
- * cache. */
+/* A few of these stay in a second-level cache. A pair takes memory when it exchanges its first message. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
-    size_t bytes = (size_t)3 << 19;
-    while (bytes > 24 * TTI_PAGE && bytes * (size_t)(size - 1) > (size_t)9 << 19) {
-        bytes /= 2;
-    }
-    return bytes;
+    return (size_t)(size <= 16 ? 256 : 128) << 10;
 }
 
 static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t far)
@@ -244,7 +237,6 @@ static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stag
     l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
     l.rings = l.stages + (size_t)lanes * (l.stage + l.far);
     l.ring_bytes = tti_pair_ring_bytes(size);
-    l.ring_small = l.ring_bytes / 12;
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
     l.doorbell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;

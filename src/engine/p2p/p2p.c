@@ -4,7 +4,7 @@
  * synchronous call, or comes from a list for an asynchronous one. A posting is over when all its requests are.
  *
  * A small message of a synchronous call needs no request, if its slot is free or its record has arrived: one hop, and
- * no list is touched.
+ * no list is touched. Such messages run first, so that a batch whose messages all fit the rings makes no request.
  */
 #include "engine/p2p/p2p.h"
 
@@ -72,7 +72,8 @@ static tutti_status poll_for_failure(struct tti_posting *p)
     return status;
 }
 
-/* Posts, and makes progress once. Fills the wait monitor, if there is one. */
+/* Posts the operations that have no sequence number yet, p->count of them, and makes progress once. Fills the wait
+ * monitor, if there is one. */
 static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t timeout_ms,
                           struct tti_p2p_wait_monitor *v)
 {
@@ -91,15 +92,19 @@ static tutti_status begin(struct tti_posting *p, tutti_op *const *ops, int64_t t
     pthread_mutex_lock(&p2p->lock);
     uint32_t before = atomic_load_explicit(&p2p->completed, memory_order_relaxed);
     p->wakes_seen = atomic_load_explicit(&p2p->wakes, memory_order_relaxed);
-    for (size_t i = 0; i < p->count; i++) {
-        struct tti_request *r = &p->requests[i];
-        *r = (struct tti_request){.op = ops[i]};
+    struct tti_request *r = p->requests;
+    for (tutti_op *const *op = ops; r < p->requests + p->count; op++) {
+        if ((*op)->sequence != 0) {
+            continue; /* has run */
+        }
+        *r = (struct tti_request){.op = *op};
         r->op->sequence = ++p2p->sequence;
         if (r->op->kind == TUTTI_OP_SEND) {
             tti_p2p_post_send(e, r);
         } else {
             tti_p2p_post_recv(e, r);
         }
+        r++;
     }
     bool more;
     tti_p2p_progress(e, false, v, &more, &p->error); /* the thread that waits finds a failure again */
@@ -168,58 +173,84 @@ static bool try_now(struct tti_engine *e, tutti_op *op)
     return true;
 }
 
-/* Runs operations without a request: a send with a free slot, and a receive whose message is there or arrives while
- * this thread polls. True if none is left; else *ops and *count are the rest. */
-static bool run_without_requests(struct tti_engine *e, tutti_op *const **ops, size_t *count)
+/* Polls for the peer's next record without the lock. */
+static bool await_message(struct tti_engine *e, int peer)
 {
     struct tti_p2p *p2p = e->p2p;
-    if (*count > 2 || (*count == 2 && (*ops)[0]->kind != TUTTI_OP_SEND) ||
-        atomic_load_explicit(tti_alarm(e), memory_order_acquire) !=
-            atomic_load_explicit(&p2p->alarm_clean, memory_order_relaxed) ||
-        atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
+    const struct tti_peer *p = &p2p->peers[peer];
+    if (!p->opened || p->sends || p->messages || p2p->recvs) {
         return false;
     }
-    bool waited = false;
+    const uint64_t number = p->read + 1;
+    pthread_mutex_unlock(&p2p->lock);
+    const bool arrived = tti_p2p_await_record(e, peer, number);
     pthread_mutex_lock(&p2p->lock);
-    for (; *count > 0; ++*ops, --*count) {
-        tutti_op *op = **ops;
-        if (op->kind == TUTTI_OP_RECV && (op->allocate || op->root == TUTTI_ANY_SOURCE)) {
-            break;
+    return arrived;
+}
+
+/* Sends until a ring is full: a later message must not overtake. False: some are left. */
+static bool send_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count, size_t *left)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i]->kind == TUTTI_OP_SEND && !try_now(e, ops[i])) {
+            return false;
         }
-        if (try_now(e, op)) {
+        *left -= ops[i]->kind == TUTTI_OP_SEND;
+    }
+    return true;
+}
+
+/* Receives in order, until a message is not there and does not arrive while this thread polls. */
+static void receive_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count, size_t *left)
+{
+    for (size_t i = 0; i < count; i++) {
+        tutti_op *op = ops[i];
+        if (op->kind == TUTTI_OP_SEND) {
             continue;
         }
-        const struct tti_peer *p = &p2p->peers[op->root];
-        if (waited || op->kind == TUTTI_OP_SEND || !p->opened || p->sends || p->messages || p2p->recvs) {
-            break;
+        if (op->kind != TUTTI_OP_RECV || op->allocate || op->root == TUTTI_ANY_SOURCE ||
+            !(try_now(e, op) || (await_message(e, op->root) && try_now(e, op)))) {
+            return;
         }
-        const uint64_t number = p->read + 1;
-        pthread_mutex_unlock(&p2p->lock);
-        waited = true;
-        const bool arrived = tti_p2p_await_record(e, op->root, number);
-        pthread_mutex_lock(&p2p->lock);
-        if (!arrived || !try_now(e, op)) {
-            break;
-        }
+        --*left;
     }
-    pthread_mutex_unlock(&p2p->lock);
-    return *count == 0;
+}
+
+/* Returns how many operations are left. Those that have run have a sequence number. */
+static size_t run_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count)
+{
+    size_t left = count;
+    for (size_t i = 0; i < count; i++) {
+        ops[i]->sequence = 0;
+    }
+    if (atomic_load_explicit(tti_alarm(e), memory_order_acquire) !=
+            atomic_load_explicit(&e->p2p->alarm_clean, memory_order_relaxed) ||
+        atomic_load_explicit(&e->failed, memory_order_acquire) != TUTTI_OK) {
+        return left;
+    }
+    pthread_mutex_lock(&e->p2p->lock);
+    if (send_without_requests(e, ops, count, &left)) {
+        receive_without_requests(e, ops, count, &left);
+    }
+    pthread_mutex_unlock(&e->p2p->lock);
+    return left;
 }
 
 tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size_t count, int64_t timeout_ms,
                                 tutti_error *error)
 {
-    if (run_without_requests(e, &ops, &count)) {
+    const size_t left = run_without_requests(e, ops, count);
+    if (left == 0) {
         return TUTTI_OK;
     }
     struct tti_p2p_wait_monitor v;
     struct tti_posting p; /* begin fills what is used */
     p.e = e;
     p.requests = p.few;
-    p.count = count;
-    if (count > TTI_POSTING_FEW && !(p.requests = malloc(count * sizeof(*p.requests)))) {
+    p.count = left;
+    if (left > TTI_POSTING_FEW && !(p.requests = malloc(left * sizeof(*p.requests)))) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d has no memory for a batch of %zu messages", e->rank,
-                             count);
+                             left);
     }
     tti_p2p_wait_monitor_init(&v, e, &p);
     tutti_status status = begin(&p, ops, timeout_ms, &v);
@@ -277,6 +308,9 @@ tutti_status tti_engine_post_p2p(struct tti_engine *e, tutti_op *const *ops, siz
     struct tti_posting *p = take_posting(e, count);
     if (!p) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d has no memory for %zu messages", e->rank, count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        ops[i]->sequence = 0;
     }
     tutti_status status = begin(p, ops, timeout_ms, NULL);
     if (status != TUTTI_OK) {

@@ -10,13 +10,13 @@
 
 #include "engine/lane.h"
 
-#define TTI_EAGER 32768u /* bytes of a message that are sent without a grant */
-#define TTI_CHUNK 65536u /* most bytes of a chunk: see tti_p2p_chunk_bytes */
+#define TTI_EAGER 262144u /* bytes of a message that are sent without a grant */
+#define TTI_CHUNK 8192u   /* most bytes of a chunk: the receiver copies one while the sender copies the next one */
 
-/* One visit of a peer costs at most TTI_VISIT: the bytes of large chunks, and TTI_VISIT_CHUNK for each chunk. Then the
- * other direction and the other peers follow. */
+/* One visit of a peer costs at most TTI_VISIT: the bytes of chunks, and TTI_VISIT_CHUNK for each chunk. Then the other
+ * direction and the other peers follow. */
 #define TTI_VISIT       131072u
-#define TTI_VISIT_CHUNK 16384u
+#define TTI_VISIT_CHUNK 4096u
 
 /* One send or receive; part of a posting. */
 struct tti_request {
@@ -85,10 +85,10 @@ struct tti_peer {
     struct tti_request *sends_tail;
     struct tti_request *staging;   /* the first of them whose eager part is not out */
     struct tti_request *streaming; /* the one that the peer has granted */
-    uint64_t *ends;                /* what each record in flight occupies, see end_of; NULL = not opened */
+    uint64_t *ends;                /* the position behind each record in flight; NULL = not opened */
     uint64_t posted;               /* records */
     uint64_t taken;                /* of them, as last read in the peer's control */
-    struct tti_bytes bytes[2];     /* the rings of bytes */
+    struct tti_bytes bytes;        /* the ring of bytes */
     uint64_t grant_seen;
     uint32_t open_sends;          /* in the list */
     uint32_t offers;              /* of them, offered ... */
@@ -103,8 +103,8 @@ struct tti_peer {
     bool opened;                   /* its rings exist */
     uint64_t read;                 /* records */
     uint64_t reported;             /* of them, as published */
-    uint64_t unreported[2];        /* bytes of the two rings in the others, gaps included */
-    uint64_t behind[2];            /* places behind their newest chunks */
+    uint64_t unreported;           /* bytes of the ring in the others, gaps included */
+    uint64_t behind;               /* the place behind its newest chunk */
     struct tti_incoming *messages; /* in order of sending */
     struct tti_incoming *messages_tail;
     struct tti_incoming *arriving; /* the newest, if its eager part is not complete */

@@ -12,7 +12,8 @@
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses
  * when the kernel does not let it read (changed permissions, device memory, a corrupt peer); then this sender offers no
  * other private tensor. After a grant the receiver does not read the sender's tensor, so the sender waits for no
- * acknowledgement.
+ * acknowledgement. Only messages that are larger than the eager part are offered: smaller ones have no grant, and the
+ * kernel pays from some 256 KiB on (docs/decisions/0023).
  */
 #include "engine/p2p/large/single_copy.h"
 
@@ -23,11 +24,10 @@
 #include "engine/p2p/requests.h"
 #include "engine/wait/publish.h"
 
-#define REMOTE_FROM  262144u /* least bytes of a message; measured, as is FAR_NS: docs/decisions/0023 */
-#define STAGED_EVERY 32u     /* one message of so many goes through the rings */
-#define TIMED_FROM   16384u  /* least bytes of a chunk in the rings */
-#define TIMED_EVERY  4u      /* one of so many of them */
-#define FAR_NS       150.0   /* to read a line that the sender has just written: near 30 to 90, far 250 to 350 */
+#define STAGED_EVERY 32u   /* one message of so many goes through the rings */
+#define TIMED_FROM   8192u /* least bytes of a chunk in the ring */
+#define TIMED_EVERY  16u   /* one of so many of them */
+#define FAR_NS       150.0 /* to read a line that the sender has just written: near 30 to 90, far 250 to 350 */
 #define HYSTERESIS   1.2
 
 static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
@@ -36,8 +36,7 @@ static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
         return bytes >= e->tuning.single_copy;
     }
     /* relaxed, as the store in tti_p2p_measure_distance: a hint */
-    return bytes >= REMOTE_FROM &&
-           atomic_load_explicit(&tti_pair(e, peer, e->rank)->is_far, memory_order_relaxed) != 0 &&
+    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->is_far, memory_order_relaxed) != 0 &&
            e->p2p->peers[peer].large_sends++ % STAGED_EVERY != 0;
 }
 

@@ -22,12 +22,13 @@
 
 #define ZERO_COPY_CHUNK 65536u /* bytes for one intent */
 #define EAGER_NEAR      8192u  /* see eager_most; measured with two threads, and two processes, that share a cache */
+#define EAGER_SHARED    32768u /* the same with more ranks than CPUs */
 
 /* Messages up to this size are not offered: an offer costs one hop more, and where ranks share a CPU a switch of
  * ranks. */
 static uint64_t eager_most(const struct tti_engine *e)
 {
-    return e->ranks_per_cpu > 1 ? TTI_EAGER : EAGER_NEAR;
+    return e->ranks_per_cpu > 1 ? EAGER_SHARED : EAGER_NEAR;
 }
 
 uint64_t tti_p2p_name(const struct tti_engine *e, const void *memory, uint64_t bytes)

@@ -221,14 +221,13 @@ static const unsigned char *chunk_of(const struct tti_engine *e, int peer, const
     return inside ? tti_ring(e, peer, e->rank) + record->place : NULL;
 }
 
-/* Counts the bytes of its ring that a chunk occupies. */
+/* Counts the bytes of the ring that a chunk occupies. */
 static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, const struct tti_record *record)
 {
     if (record->place != TTI_IN_SLOT) {
-        int which = record->place >= e->layout.ring_small;
-        uint64_t behind = record->place + record->here;
-        p->unreported[which] += (behind + tti_ring_size(e, which) - p->behind[which]) % tti_ring_size(e, which);
-        p->behind[which] = behind;
+        const uint64_t behind = record->place + record->here;
+        p->unreported += (behind + e->layout.ring_bytes - p->behind) % e->layout.ring_bytes;
+        p->behind = behind;
     }
 }
 
@@ -266,8 +265,7 @@ static void report_taken(struct tti_engine *e, int peer)
     struct tti_peer *p = &e->p2p->peers[peer];
     struct tti_pair_control *own = tti_pair(e, e->rank, peer);
     p->reported = p->read;
-    p->unreported[0] = 0;
-    p->unreported[1] = 0;
+    p->unreported = 0;
     /* release: pairs with the acquire in has_room of the peer, which may write there again */
     atomic_store_explicit(&own->taken, p->read, memory_order_release);
     tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
@@ -276,8 +274,7 @@ static void report_taken(struct tti_engine *e, int peer)
 static bool should_report(const struct tti_engine *e, const struct tti_peer *p)
 {
     return p->read - p->reported >= TTI_SLOTS / REPORTS_PER_RING ||
-           p->unreported[0] >= tti_ring_size(e, 0) / REPORTS_PER_RING ||
-           p->unreported[1] >= tti_ring_size(e, 1) / REPORTS_PER_RING;
+           p->unreported >= e->layout.ring_bytes / REPORTS_PER_RING;
 }
 
 bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rings between two ranks, in the sender's segment: slots, and two rings of bytes for small and for large chunks.
+ * The rings between two ranks, in the sender's segment: slots, and a ring of bytes.
  *
  * A record is a slot with its own number; the first record of a message describes it. A chunk of up to TTI_SLOT_BODY
- * bytes travels in its slot, a larger one in a ring of bytes. The receiver publishes a quarter of a ring at a time how
- * much it has read. Cost: one hop for a small message; for a large one 4n bytes, copied in and out, and a hop for each
- * chunk.
+ * bytes travels in its slot, a larger one in the ring of bytes. The receiver publishes a quarter of a ring at a time
+ * how much it has read. Cost: one hop for a small message; for a large one 4n bytes, copied in and out at the same time
+ * but for the first and the last chunk, and a hop for each chunk.
  */
 #ifndef TTI_ENGINE_P2P_RINGS_RINGS_H
 #define TTI_ENGINE_P2P_RINGS_RINGS_H
@@ -32,24 +32,6 @@ static inline struct tti_slot *tti_slot(const struct tti_engine *e, int owner, i
 static inline unsigned char *tti_ring(const struct tti_engine *e, int owner, int peer)
 {
     return tti_rings(e, owner, peer) + TTI_SLOTS * sizeof(struct tti_slot);
-}
-
-/* Of ring 0, for small chunks, or ring 1, for large ones. */
-static inline size_t tti_ring_base(const struct tti_engine *e, int which)
-{
-    return which == 0 ? 0 : e->layout.ring_small;
-}
-
-static inline size_t tti_ring_size(const struct tti_engine *e, int which)
-{
-    return which == 0 ? e->layout.ring_small : e->layout.ring_bytes - e->layout.ring_small;
-}
-
-/* Most bytes of a chunk, without dimensions. */
-static inline size_t tti_p2p_chunk_bytes(const struct tti_engine *e)
-{
-    size_t most = tti_ring_size(e, 1) / 8;
-    return most < TTI_CHUNK ? most : TTI_CHUNK;
 }
 
 static inline uint64_t tti_p2p_eager_bytes(uint64_t bytes)

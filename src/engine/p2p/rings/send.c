@@ -5,7 +5,8 @@
  *
  * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or
  * of the bytes. The sender reads that word only when the number that it knows does not suffice. A chunk with the gap
- * before it occupies at most half of a ring. So a peer that has read everything has published room for the next chunk.
+ * before it occupies at most half of the ring. So a peer that has read everything has published room for the next
+ * chunk.
  */
 #include "engine/p2p/rings/send.h"
 
@@ -18,8 +19,7 @@
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
-#define SMALL_PART 16u   /* a chunk of at most this part of the small ring uses that ring */
-#define PAGED      8192u /* bytes of a chunk that begins at a page */
+#define PAGED TTI_CHUNK /* bytes of a chunk that begins at a page */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -58,31 +58,25 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
 
 /* The next position for so many bytes: it begins a cache line, or for PAGED bytes and more a page (see
  * memory/stage.c). */
-static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, int which, size_t bytes)
+static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, size_t bytes)
 {
     uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
-    uint64_t position = (p->bytes[which].head + unit - 1) / unit * unit;
-    uint64_t place = position % tti_ring_size(e, which);
-    return place + bytes <= tti_ring_size(e, which) ? position : position - place + tti_ring_size(e, which);
-}
-
-/* A record's entry among those in flight: which ring, and the position behind it. */
-static uint64_t end_of(int which, uint64_t position)
-{
-    return position << 1 | (uint64_t)which;
+    uint64_t position = (p->bytes.head + unit - 1) / unit * unit;
+    uint64_t place = position % e->layout.ring_bytes;
+    return place + bytes <= e->layout.ring_bytes ? position : position - place + e->layout.ring_bytes;
 }
 
 static void note_taken(struct tti_peer *p, uint64_t taken)
 {
-    for (; p->taken != taken; p->taken++) {
-        uint64_t end = p->ends[p->taken % TTI_SLOTS];
-        p->bytes[end & 1].freed = end >> 1;
+    if (taken != p->taken) {
+        p->bytes.freed = p->ends[(taken - 1) % TTI_SLOTS];
+        p->taken = taken;
     }
 }
 
-static bool fits(const struct tti_engine *e, const struct tti_peer *p, int which, uint64_t end)
+static inline bool fits(const struct tti_engine *e, const struct tti_peer *p, uint64_t end)
 {
-    return p->posted - p->taken < TTI_SLOTS && end - p->bytes[which].freed <= tti_ring_size(e, which);
+    return p->posted - p->taken < TTI_SLOTS && end - p->bytes.freed <= e->layout.ring_bytes;
 }
 
 /* Records that the peer has read. */
@@ -104,98 +98,92 @@ static void read_taken(struct tti_engine *e, int peer)
     }
 }
 
-/* True if there is room for a record and the bytes up to this position of a ring. */
-static bool has_room(struct tti_engine *e, int peer, int which, uint64_t end)
+/* True if there is room for a record and the bytes up to this position. */
+static inline bool has_room(struct tti_engine *e, int peer, uint64_t end)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    if (!fits(e, p, which, end)) {
+    if (!fits(e, p, end)) {
         read_taken(e, peer);
     }
-    return fits(e, p, which, end);
+    return fits(e, p, end);
 }
 
-/* Writes the next chunk of a message, of which `limit` bytes may be written. False if there is no room. */
-static bool put(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
+/* A chunk: `shape` bytes of dimensions, which begin a message, and `data` bytes of what is at `from`. */
+struct chunk {
+    uint64_t bytes; /* of the message */
+    const void *from;
+    size_t shape;
+    size_t data;
+    uint8_t kind;
+};
+
+/* Writes a record with its chunk. False if there is no room. */
+static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const struct chunk *c)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    const tutti_op *op = r->op;
-    size_t shape = !r->posted && op->ndim != 1 ? (size_t)op->ndim * sizeof(int64_t) : 0;
-    const void *from = (const unsigned char *)op->src + r->bytes_written;
-    uint64_t left = limit - r->bytes_written;
-    size_t data = left < tti_p2p_chunk_bytes(e) ? (size_t)left : tti_p2p_chunk_bytes(e);
-    if (kind == TTI_RECORD_OFFER) {
-        from = &r->name;
-        data = sizeof(r->name);
-    }
-    size_t here = shape + data;
-    int which = here > tti_ring_size(e, 0) / SMALL_PART;
-    uint64_t position = p->bytes[which].head;
-    uint64_t behind = position;
-    if (here > TTI_SLOT_BODY) {
-        position = position_for(e, p, which, here);
-        behind = position + here;
-    }
-    if (!has_room(e, peer, which, behind)) {
+    const size_t here = c->shape + c->data;
+    const bool outside = here > TTI_SLOT_BODY;
+    const uint64_t position = outside ? position_for(e, p, here) : p->bytes.head;
+    const uint64_t behind = outside ? position + here : position;
+    if (!has_room(e, peer, behind)) {
         return false;
     }
-    uint64_t number = p->posted + 1;
+    const uint64_t number = ++p->posted;
     struct tti_slot *slot = tti_slot(e, e->rank, peer, number);
-    unsigned char *to = slot->body;
-    slot->record = (struct tti_record){.bytes = r->bytes,
-                                       .place = TTI_IN_SLOT,
+    const uint32_t place = outside ? (uint32_t)(position % e->layout.ring_bytes) : TTI_IN_SLOT;
+    unsigned char *to = outside ? tti_ring(e, e->rank, peer) + place : slot->body;
+    slot->record = (struct tti_record){.bytes = c->bytes,
+                                       .place = place,
                                        .here = (uint32_t)here,
                                        .tag = op->p2p_tag,
                                        .dtype = (int16_t)op->dtype,
                                        .ndim = (int8_t)op->ndim,
-                                       .kind = kind};
-    if (here > TTI_SLOT_BODY) {
-        slot->record.place = (uint32_t)(tti_ring_base(e, which) + position % tti_ring_size(e, which));
-        to = tti_ring(e, e->rank, peer) + slot->record.place;
+                                       .kind = c->kind};
+    if (c->shape != 0) {
+        tti_copy(to, op->shape, c->shape);
     }
-    tti_copy(to, op->shape, shape);
-    tti_copy(to + shape, from, data);
-    if (kind != TTI_RECORD_OFFER) {
-        r->bytes_written += data;
-        e->p2p->bytes_copied += 2 * data;
-    }
-    p->bytes[which].head = behind;
-    p->ends[(number - 1) % TTI_SLOTS] = end_of(which, behind);
-    p->posted = number;
-    /* stores with release: pairs with the peer's acquire in tti_p2p_pull */
+    tti_copy(to + c->shape, c->from, c->data);
+    p->bytes.head = behind;
+    p->ends[(number - 1) % TTI_SLOTS] = behind;
+    /* stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_try_recv */
     tti_publish(e, e->layout.lanes, &slot->number, number);
+    return true;
+}
+
+/* One dimension is known from the number of elements. */
+static size_t shape_bytes(const tutti_op *op)
+{
+    return op->ndim == 1 ? 0 : (size_t)op->ndim * sizeof(int64_t);
+}
+
+/* Writes the next chunk of a message, of which `limit` bytes may be written. False if there is no room. */
+static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
+{
+    const size_t shape = r->posted ? 0 : shape_bytes(r->op);
+    const uint64_t left = limit - r->bytes_written;
+    const struct chunk c = {.bytes = r->bytes,
+                            .from = (const unsigned char *)r->op->src + r->bytes_written,
+                            .shape = shape,
+                            .data = left < TTI_CHUNK - shape ? (size_t)left : TTI_CHUNK - shape,
+                            .kind = kind};
+    if (!put(e, peer, r->op, &c)) {
+        return false;
+    }
+    r->bytes_written += c.data;
+    e->p2p->bytes_copied += 2 * c.data;
     return true;
 }
 
 bool tti_p2p_try_send(struct tti_engine *e, const tutti_op *op)
 {
-    const int peer = op->root;
-    struct tti_peer *p = &e->p2p->peers[peer];
+    const struct tti_peer *p = &e->p2p->peers[op->root];
     const size_t bytes = op->count << tti_dtype_shift(op->dtype);
-    const bool outside = bytes > TTI_SLOT_BODY;
-    if (op->ndim != 1 || bytes > tti_ring_size(e, 0) / SMALL_PART || !p->ends || p->staging) {
+    const struct chunk c = {
+        .bytes = bytes, .from = op->src, .shape = shape_bytes(op), .data = bytes, .kind = TTI_RECORD_FIRST};
+    if (!p->ends || p->staging || bytes > TTI_CHUNK - c.shape || !put(e, op->root, op, &c)) {
         return false;
     }
-    const uint64_t position = outside ? position_for(e, p, 0, bytes) : p->bytes[0].head;
-    const uint64_t behind = outside ? position + bytes : position;
-    if (!fits(e, p, 0, behind) && !has_room(e, peer, 0, behind)) {
-        return false;
-    }
-    const uint64_t number = ++p->posted;
-    struct tti_slot *slot = tti_slot(e, e->rank, peer, number);
-    const uint32_t place = outside ? (uint32_t)(position % tti_ring_size(e, 0)) : TTI_IN_SLOT;
-    slot->record = (struct tti_record){.bytes = bytes,
-                                       .place = place,
-                                       .here = (uint32_t)bytes,
-                                       .tag = op->p2p_tag,
-                                       .dtype = (int16_t)op->dtype,
-                                       .ndim = 1,
-                                       .kind = TTI_RECORD_FIRST};
-    tti_copy(outside ? tti_ring(e, e->rank, peer) + place : slot->body, op->src, bytes);
-    p->bytes[0].head = behind;
-    p->ends[(number - 1) % TTI_SLOTS] = end_of(0, behind);
     e->p2p->bytes_copied += 2 * bytes;
-    /* stores with release: pairs with the peer's acquire in tti_p2p_pull and tti_p2p_try_recv */
-    tti_publish(e, e->layout.lanes, &slot->number, number);
     return true;
 }
 
@@ -211,7 +199,12 @@ static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
     if (r->name == 0) {
         return false;
     }
-    if (!put(e, peer, r, TTI_RECORD_OFFER, 0)) {
+    const struct chunk c = {.bytes = r->bytes,
+                            .from = &r->name,
+                            .shape = shape_bytes(r->op),
+                            .data = sizeof(r->name),
+                            .kind = TTI_RECORD_OFFER};
+    if (!put(e, peer, r->op, &c)) {
         r->name = 0;
         return false;
     }
@@ -234,7 +227,7 @@ static bool stage_one(struct tti_engine *e, int peer)
     }
     uint64_t eager = tti_p2p_eager_bytes(r->bytes);
     bool offered = offer(e, peer, r);
-    if (!offered && !put(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
+    if (!offered && !put_next(e, peer, r, r->posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, eager)) {
         return false;
     }
     if (!r->posted) {
@@ -329,7 +322,7 @@ static bool stream_one(struct tti_engine *e, int peer)
         return true;
     }
     uint8_t kind = r->bytes_written == r->bytes ? TTI_RECORD_WRITTEN : TTI_RECORD_GRANTED;
-    if ((kind == TTI_RECORD_GRANTED && r->writes_direct) || !put(e, peer, r, kind, r->bytes)) {
+    if ((kind == TTI_RECORD_GRANTED && r->writes_direct) || !put_next(e, peer, r, kind, r->bytes)) {
         return false;
     }
     if (r->bytes_written == r->bytes) {

@@ -12,7 +12,7 @@
 #include "unit/engine/engine_support.h"
 
 #define CHUNK 16384
-#define COUNT 20000 /* elements of the large message: more than is sent without being asked for */
+#define COUNT (TTI_EAGER / 4 + 1) /* elements of the large message: more than is sent without being asked for */
 
 static const struct tti_record small = {
     .bytes = 16, .place = TTI_IN_SLOT, .here = 16, .dtype = TUTTI_I32, .ndim = 1, .kind = TTI_RECORD_FIRST};
@@ -171,7 +171,8 @@ static void numbers_are_checked(void **state)
 static void expect_corrupt_claim(struct cluster *c, void *batch)
 {
     tutti_error e = {0};
-    assert_int_equal(tti_engine_test_p2p(c->engines[0], batch), 1);
+    while (!tti_engine_test_p2p(c->engines[0], batch)) {
+    }
     assert_int_equal(tti_engine_end_p2p(c->engines[0], batch, &e), TUTTI_PEER_CORRUPT);
     assert_non_null(strstr(e.message, "rank 1"));
     assert_int_equal(e.suspect, 1);
@@ -192,12 +193,13 @@ static void grants_are_checked(void **state)
         tutti_op *ops[] = {&op};
         void *batch = NULL;
         assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 1000, &batch, &e), TUTTI_OK);
-        assert_int_equal(c.engines[0]->p2p->peers[1].posted, 1);
+        assert_true(c.engines[0]->p2p->peers[1].posted > 0);
         atomic_store(&control->granted, wrong ? 77 : 1);
         if (wrong) {
             expect_corrupt_claim(&c, batch);
         } else {
-            assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 1);
+            while (!tti_engine_test_p2p(c.engines[0], batch)) {
+            }
             assert_int_equal(tti_engine_end_p2p(c.engines[0], batch, &e), TUTTI_OK);
         }
         cluster_close(&c);

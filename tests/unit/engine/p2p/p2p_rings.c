@@ -16,8 +16,8 @@
 #define MOST    100000 /* elements */
 
 /* At and around the sizes of a slot, a cache line, a page, a chunk, the eager part, and several chunks. */
-static const size_t counts[] = {0,    1,    7,    8,    23,   24,   25,   33,   511,   512,   1023,
-                                1024, 1025, 4095, 4096, 4097, 8191, 8192, 8193, 12289, 40000, MOST};
+static const size_t counts[] = {0,    1,    7,    8,    23,   24,   25,   33,   511,   512,   1023,  1024,
+                                1025, 2047, 2048, 2049, 4095, 4096, 4097, 8191, 65535, 65536, 65537, MOST};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
 
 static int32_t value(int from, int number, size_t k)
@@ -65,6 +65,78 @@ static void all_sizes_go_around(void **state)
         struct cluster c;
         assert_int_equal(cluster_open(&c, size, 1, 16384, (struct waiting){1000, 20000, HANG_NS}), 0);
         assert_int_equal(cluster_run(&c, around), 0);
+        cluster_close(&c);
+    }
+}
+
+/* Batches of sends to and receives from all others: they fit the rings, or fill them many times. Every other batch
+ * receives each two messages in the other order. */
+enum { BATCH = 2 * TTI_SLOTS };
+
+static int64_t batch_count(int i)
+{
+    return i % 37 == 36 ? 20000 : (int64_t)counts[(size_t)i % 12];
+}
+
+static int batches(struct cluster *c, int rank)
+{
+    const int peers = c->layout.size - 1;
+    const size_t total = 2 * (size_t)(BATCH * peers);
+    tutti_op *ops = calloc(total, sizeof(*ops));
+    tutti_op **all = calloc(total, sizeof(*all));
+    int64_t *lengths = calloc(BATCH, sizeof(*lengths));
+    int32_t *memory[2] = {malloc(total / 2 * 20000 * sizeof(int32_t)), malloc(total / 2 * 20000 * sizeof(int32_t))};
+    int failures = ops && all && lengths && memory[0] && memory[1] ? 0 : 1;
+    for (int i = 0; failures == 0 && i < BATCH; i++) {
+        lengths[i] = batch_count(i);
+    }
+    for (int round = 0; failures == 0 && round < 8; round++) {
+        const int most = round < 4 ? 4 + 10 * round : BATCH;
+        size_t n = 0;
+        for (int i = 0; i < most; i++) {
+            for (int p = 0; p < peers; p++) {
+                const int peer = p < rank ? p : p + 1;
+                const int tag = round % 2 ? i ^ 1 : i;
+                int32_t *out = memory[0] + ((size_t)p * BATCH + (size_t)i) * 20000;
+                int32_t *in = memory[1] + ((size_t)p * BATCH + (size_t)tag) * 20000;
+                for (int64_t k = 0; k < lengths[i]; k++) {
+                    out[k] = value(rank, round * BATCH + i, (size_t)k);
+                }
+                memset(in, 0xff, (size_t)lengths[tag] * sizeof(*in));
+                ops[n] = recv_op(in, (size_t)lengths[tag], peer, tag);
+                ops[n + 1] = send_op(out, &lengths[i], peer, i);
+                all[n] = &ops[n];
+                all[n + 1] = &ops[n + 1];
+                n += 2;
+            }
+        }
+        failures += run(c, rank, all, n);
+        for (size_t i = 0; i < n; i++) {
+            failures += ops[i].status != TUTTI_OK || ops[i].sequence <= 0;
+        }
+        for (int i = 0; i < most * peers; i++) {
+            const int peer = i / most < rank ? i / most : i / most + 1;
+            const int32_t *in = memory[1] + ((size_t)(i / most) * BATCH + (size_t)(i % most)) * 20000;
+            for (int64_t k = 0; k < lengths[i % most]; k++) {
+                failures += in[k] != value(peer, round * BATCH + i % most, (size_t)k);
+            }
+        }
+    }
+    free(memory[0]);
+    free(memory[1]);
+    free(lengths);
+    free(all);
+    free(ops);
+    return failures;
+}
+
+static void batches_of_any_size(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 4; size += 2) {
+        struct cluster c;
+        assert_int_equal(cluster_open(&c, size, 1, 16384, (struct waiting){1000, 20000, HANG_NS}), 0);
+        assert_int_equal(cluster_run(&c, batches), 0);
         cluster_close(&c);
     }
 }
@@ -265,11 +337,9 @@ static void nothing_is_overwritten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_sizes_go_around),
-        cmocka_unit_test(order_of_receiving_is_free),
-        cmocka_unit_test(full_rings_are_emptied),
-        cmocka_unit_test(nothing_is_overwritten),
-        cmocka_unit_test(threads_of_a_rank_share_the_rings),
+        cmocka_unit_test(all_sizes_go_around),        cmocka_unit_test(batches_of_any_size),
+        cmocka_unit_test(order_of_receiving_is_free), cmocka_unit_test(full_rings_are_emptied),
+        cmocka_unit_test(nothing_is_overwritten),     cmocka_unit_test(threads_of_a_rank_share_the_rings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,8 @@
 
 #include "unit/engine/p2p/p2p_fixture.h"
 
-#define FROM    262144 /* bytes */
-#define MESSAGE 300001 /* elements: two chunks */
+#define FROM    (TTI_EAGER + 4) /* bytes: less is not offered */
+#define MESSAGE 300001          /* elements: two chunks */
 #define NO_PID  0x7ffffff0u
 
 static void wish(struct field *f, uint64_t from, bool near)
@@ -36,7 +36,7 @@ static bool refused(const struct field *f)
 static void from_the_size_on(void **state)
 {
     (void)state;
-    static const int64_t counts[] = {TTI_EAGER / 4, TTI_EAGER / 4 + 1, FROM / 4 - 1, FROM / 4, FROM / 4 + 1, 300001};
+    static const int64_t counts[] = {TTI_EAGER / 4, FROM / 4, FROM / 4 + 1, 300001};
     static const uint64_t limits[] = {0, FROM, TTI_TUNING_NEVER};
     for (size_t l = 0; l < 3; l++) {
         struct field *f = remote_open(limits[l]);
@@ -106,7 +106,7 @@ static void what_cannot_be_read_is_sent(void **state)
         struct field *f = remote_open(0);
         struct tti_segment_header *header = tti_header(f->c.engines[0], 0);
         const uint32_t pid = header->pid;
-        const int64_t counts[] = {MOST, 10000, 10001};
+        const int64_t counts[] = {MOST, 70000, 70001};
         tutti_op sends[3];
         tutti_op recvs[3];
         void *out[3];
@@ -120,7 +120,7 @@ static void what_cannot_be_read_is_sent(void **state)
         }
         assert_int_equal(f->c.engines[0]->p2p->peers[1].remote_offers, 3);
         for (int i = 0; i < 3; i++) {
-            recvs[i] = recv_op(i == 0 ? f->memory[1][PRIVATE] : f->memory[1][HEAP] + (i - 1) * 20000, MOST, 0, i);
+            recvs[i] = recv_op(i == 0 ? f->memory[1][PRIVATE] : f->memory[1][HEAP] + (i - 1) * 80000, MOST, 0, i);
             if (i > 0) {
                 f->c.engines[1]->heap = NULL; /* private, too */
             }
@@ -183,7 +183,7 @@ static void sender_gives_up(void **state)
 
 /* ---- corrupt peers ----------------------------------------------------------------------------------------------- */
 
-#define OFFERED 16384 /* elements */
+#define OFFERED (TTI_EAGER / 4 + 1024) /* elements: whole pages */
 
 static struct tti_record offer_of(uint64_t bytes)
 {
@@ -236,12 +236,17 @@ static void what_is_not_there_is_asked_for(void **state)
         assert_true(atomic_load(&tti_pair(e, 0, 1)->granted) == 1);
         assert_true(atomic_load(&tti_pair(e, 0, 1)->target) == 0);
         assert_true(atomic_load(&tti_pair(e, 0, 0)->intent) == 0);
-        fill((int32_t *)tti_ring(f->c.engines[1], 1, 0), OFFERED, way);
+        static int32_t data[OFFERED];
+        fill(data, OFFERED, way);
         struct tti_record rest = offer_of(bytes);
         rest.place = 0;
-        rest.here = (uint32_t)bytes;
+        rest.here = (uint32_t)bytes / 2;
         rest.kind = TTI_RECORD_GRANTED;
-        write_record(f, 2, rest, 0);
+        for (uint64_t half = 0; half < 2; half++) {
+            assert_false(test(f, 0, r));
+            memcpy(tti_ring(f->c.engines[1], 1, 0), data + half * OFFERED / 2, bytes / 2);
+            write_record(f, 2 + half, rest, 0);
+        }
         while (!test(f, 0, r)) {
         }
         assert_int_equal(end(f, 0, r), TUTTI_OK);
