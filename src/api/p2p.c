@@ -10,6 +10,7 @@
 
 #include "api/check.h"
 #include "base/error.h"
+#include "core/call/call_cache.h"
 #include "core/group/group_state.h"
 #include "core/memory/staging_memory.h"
 #include "core/messages/batch.h"
@@ -32,9 +33,14 @@ static tutti_status check_tag(const struct tti_checker *k, const char *name, int
     return tti_reject(k, "%s is %d; tags are 0 or more%s", name, (int)tag, receives ? ", and -1 is any tag" : "");
 }
 
+static bool is_message_or_null(const tutti_message *message)
+{
+    return !message || message->size == sizeof(*message);
+}
+
 static tutti_status check_message(const struct tti_checker *k, const tutti_message *message)
 {
-    if (!message || message->size == sizeof(*message)) {
+    if (is_message_or_null(message)) {
         return TUTTI_OK;
     }
     return tti_reject(k,
@@ -192,17 +198,37 @@ static tutti_status send(const struct tti_checker *k, const DLTensor *tensor, in
     return make_send(k, &view, peer, tag, t);
 }
 
+/* The end of a synchronous call: runs it, and stores it in the call cache, unless it needs more than the engine. */
+static tutti_status run_and_cache(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
+                                  const struct tti_signature *signatures)
+{
+    bool plain = !tti_batch_open(group) && !k->callback;
+    for (const struct tti_transfer *t = first; t; t = t->next) {
+        plain = plain && !t->scratch;
+    }
+    const tutti_status status = run_or_note(k, group, first);
+    for (struct tti_transfer *t = first; plain && status == TUTTI_OK && t && !t->partner; t = t->next) {
+        tti_call_cache_store_message(k->c, signatures++, &t->op);
+    }
+    return status;
+}
+
 tutti_status tutti_send(tutti_group *group, const DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call)
 {
+    const struct tti_signature s = tti_signature_of_message(TUTTI_OP_SEND, peer, tag, tensor);
     struct tti_call c;
     struct tti_checker k;
     struct tti_transfer t;
-    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_SEND, "send", call);
+    tutti_status status;
+    if (tti_call_cache_run_messages(group, &s, 1, call, NULL, &status)) {
+        return status;
+    }
+    status = tti_checker_begin(&k, &c, group, TUTTI_OP_SEND, "send", call);
     if (status != TUTTI_OK) {
         return status;
     }
     status = send(&k, tensor, peer, tag, &t);
-    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, &t) : status);
+    return tti_call_end(&c, status == TUTTI_OK ? run_and_cache(&k, group, &t, &s) : status);
 }
 
 tutti_status tutti_send_async(tutti_group *group, const DLTensor *tensor, int32_t peer, int32_t tag,
@@ -233,15 +259,20 @@ static tutti_status recv(const struct tti_checker *k, const DLTensor *tensor, in
 tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call,
                         tutti_message *message)
 {
+    const struct tti_signature s = tti_signature_of_message(TUTTI_OP_RECV, peer, tag, tensor);
     struct tti_call c;
     struct tti_checker k;
     struct tti_transfer t;
-    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv", call);
+    tutti_status status;
+    if (is_message_or_null(message) && tti_call_cache_run_messages(group, &s, 1, call, message, &status)) {
+        return status;
+    }
+    status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv", call);
     if (status != TUTTI_OK) {
         return status;
     }
     status = recv(&k, tensor, peer, tag, message, &t);
-    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, &t) : status);
+    return tti_call_end(&c, status == TUTTI_OK ? run_and_cache(&k, group, &t, &s) : status);
 }
 
 tutti_status tutti_recv_async(tutti_group *group, DLTensor *tensor, int32_t peer, int32_t tag, const tutti_call *call,
@@ -356,16 +387,22 @@ tutti_status tutti_sendrecv(tutti_group *group, const DLTensor *send_tensor, int
                             DLTensor *recv_tensor, int32_t source, int32_t recv_tag, const tutti_call *call,
                             tutti_message *message)
 {
+    const struct tti_signature s[] = {tti_signature_of_message(TUTTI_OP_SEND, destination, send_tag, send_tensor),
+                                      tti_signature_of_message(TUTTI_OP_RECV, source, recv_tag, recv_tensor)};
     struct tti_call c;
     struct tti_checker k;
     struct tti_transfer t[2];
-    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "sendrecv", call);
+    tutti_status status;
+    if (is_message_or_null(message) && tti_call_cache_run_messages(group, s, 2, call, message, &status)) {
+        return status;
+    }
+    status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "sendrecv", call);
     if (status != TUTTI_OK) {
         return status;
     }
     struct exchange x = {send_tensor, destination, send_tag, recv_tensor, source, recv_tag, message};
     status = sendrecv(&k, &x, t);
-    return tti_call_end(&c, status == TUTTI_OK ? run_or_note(&k, group, t) : status);
+    return tti_call_end(&c, status == TUTTI_OK ? run_and_cache(&k, group, t, s) : status);
 }
 
 tutti_status tutti_sendrecv_async(tutti_group *group, const DLTensor *send_tensor, int32_t destination,

@@ -410,7 +410,8 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
 
 /* ---- tallies -------------------------------------------------------------------------------------------------- */
 
-struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_op *what)
+struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_op *what,
+                                               int32_t tag)
 {
     struct tti_flight_tally *found = NULL;
     pthread_mutex_lock(&lock);
@@ -418,7 +419,7 @@ struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *gr
     for (uint32_t tries = 0; m && !found && tries < TTI_FLIGHT_TALLIES; tries++) {
         struct tti_flight_tally *t = tally_at(m, next_tally++ % TTI_FLIGHT_TALLIES);
         if (!t->used) {
-            *t = (struct tti_flight_tally){.what = *what, .group = group->id, .used = 1};
+            *t = (struct tti_flight_tally){.what = *what, .group = (uint16_t)group->id, .used = 1, .tag = tag};
             found = t;
         }
     }
@@ -442,15 +443,18 @@ void tti_flight_tally_give(struct tti_flight_tally *tally)
     }
     struct tti_flight_group *g = group_at(m, TTI_FLIGHT_SLOT(tally->group));
     _Atomic uint64_t *last = &g->last[tally->what.lane % TTI_FLIGHT_LANES];
-    if (g->id == tally->group && atomic_load_explicit(last, memory_order_relaxed) < tally->last) {
+    const bool message = is_message(&tally->what);
+    if (g->id == tally->group && !message && atomic_load_explicit(last, memory_order_relaxed) < tally->last) {
         atomic_store_explicit(last, tally->last, memory_order_relaxed);
     }
     count(m, &tally->what, tally->ended);
     if (tally->ended > 0) {
         const struct tti_flight_entry entry = {.sequence = tally->last,
                                                .what = tally->what,
-                                               .group = (uint16_t)tally->group,
-                                               .tag = tally->ended < INT32_MAX ? (int32_t)tally->ended : INT32_MAX};
+                                               .group = tally->group,
+                                               .tag = message                    ? tally->tag
+                                                      : tally->ended < INT32_MAX ? (int32_t)tally->ended
+                                                                                 : INT32_MAX};
         add_entry(m, &entry);
     }
     tally->used = 0;
@@ -468,7 +472,7 @@ void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status)
     const uint64_t sequence = tally->last;
     tally->last -= sequence > 0 ? 1 : 0; /* an estimate: the call before may have used another tally */
     const struct tti_flight_entry entry = {
-        .sequence = sequence, .what = tally->what, .group = (uint16_t)tally->group, .status = (int16_t)status};
+        .sequence = sequence, .what = tally->what, .group = tally->group, .status = (int16_t)status, .tag = tally->tag};
     add_entry(m, &entry);
     count(m, &tally->what, 1);
     atomic_fetch_add_explicit(&head_of(m)->counters[tally->what.kind % TTI_FLIGHT_KINDS].failures, 1,

@@ -30,7 +30,7 @@
 #include <tutti/collectives.h>
 
 #define TTI_FLIGHT_MAGIC   UINT64_C(0x746867696c667474) /* "ttflight" */
-#define TTI_FLIGHT_ABI     1u
+#define TTI_FLIGHT_ABI     2u
 #define TTI_FLIGHT_RING    4096u
 #define TTI_FLIGHT_TALLIES 1024u
 #define TTI_FLIGHT_GROUPS  64u
@@ -104,8 +104,9 @@ struct tti_flight_tally {
     int64_t since_ns; /* since when the running call waits; 0 = not for long */
     uint64_t last;    /* number of the last call that ended. Not beside `ended`: joining the two stores is slow */
     struct tti_flight_op what;
-    uint32_t group;
-    uint32_t used;
+    uint16_t group;
+    uint16_t used;
+    int32_t tag; /* of messages */
 };
 static_assert(sizeof(struct tti_flight_tally) == 64, "one cache line");
 

@@ -137,6 +137,7 @@ static void take_tally(const struct tti_flight_tally *t, struct tti_snapshot *s)
     const bool running = t->begun == t->ended + 1;
     const struct tti_snapshot_op op = {.what = t->what,
                                        .group = group,
+                                       .tag = t->tag,
                                        .status = running ? TTI_FLIGHT_RUNNING : TUTTI_OK,
                                        .calls = t->ended,
                                        .sequence = t->last,

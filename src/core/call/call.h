@@ -85,6 +85,9 @@ bool tti_callbacks_have_deferred(const struct tti_deferred *deferred); /* this t
 void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject);
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group);
 
+/* The status of a message before it runs. One that the backend does not run keeps it, so it is not delivered. */
+#define TTI_NOT_RUN (-1)
+
 /* Starts sends and receives together and waits for all of them; one op is a plain send or receive. */
 tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t count);
 

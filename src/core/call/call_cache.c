@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An entry is found by group and kind of operation: 16 entries a thread, direct-mapped. It is filled when a call has
- * missed twice with the same signature. A hit compares the signature and the addresses, then runs the engine: no
- * allocation, no lock, and four atomic operations, two for the handle and two for the lane.
+ * An entry is found by group, kind of operation, and peer: 32 entries a thread, direct-mapped. It is filled when a call
+ * has missed twice with the same signature. A hit compares the signature and the addresses, then runs the engine: no
+ * allocation, no lock, and four atomic operations, two for the handle and two for the lane, which messages do not take.
  */
 #include "core/call/call_cache.h"
 
@@ -19,7 +19,7 @@
 #include "core/group/group_table.h"
 #include "tensor/dtype.h"
 
-#define ENTRIES        16u /* a thread's; a power of two */
+#define ENTRIES        32u /* a thread's; a power of two */
 #define DIMS           4   /* calls on tensors of more dimensions are not cached */
 #define NEVER_IN_PLACE PTRDIFF_MAX
 #define ONE            UINT64_C(0x3ff0000000000000) /* 1.0, as it lies in memory */
@@ -57,6 +57,9 @@ struct tti_cached_call {
     char backend[sizeof(((tutti_error *)0)->backend)];
     struct tti_flight_tally *tally; /* of the flight recorder, or no_tally */
     tutti_op op;
+    /* of a message, in place of `run` and `state` */
+    tutti_status (*run_p2p)(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error);
+    int64_t shape[DIMS]; /* op.shape */
     uint64_t seen; /* hash of the last call that missed here: the entry is filled when the call comes a second time */
     int32_t rank;
     int32_t reserved;
@@ -71,7 +74,8 @@ static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_failed;
 
-/* Direct-mapped. One group makes calls of several kinds, and several groups make calls of the same kind. */
+/* Direct-mapped. One group makes calls of several kinds, or messages to several peers, and several groups make calls of
+ * the same kind. */
 static inline struct tti_cached_call *entry_of(struct tti_cached_call *entries, const tutti_group *group, uint64_t what)
 {
     return &entries[(((uintptr_t)group >> 4) * 4 + (what >> 32)) % ENTRIES];
@@ -211,6 +215,82 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     return status;
 }
 
+/* One message, or the two of a tutti_sendrecv, of which one may have arrived. */
+static void fail_messages(struct tti_cached_call *const *found, int count, tutti_status status, tutti_error *error)
+{
+    const struct tti_group *g = found[0]->cached_handle.slot->object;
+    tutti_op op = found[0]->op;
+    for (int i = 0; i < count; i++) {
+        const tutti_status own = found[i]->op.status == TTI_NOT_RUN ? status : found[i]->op.status;
+        if (own != TUTTI_OK) {
+            tti_flight_call_failed(found[i]->tally, own);
+        }
+    }
+    tti_group_share_failure(found[0]->cached_handle.slot->object, op.lane);
+    op.kind = count == 2 ? TUTTI_OP_BATCH : op.kind;
+    tti_call_describe(error, g, &op);
+}
+
+static bool may_run_messages(const struct tti_cached_call *r, const tutti_call *options)
+{
+    return options ? are_default_options(r, options) : r->op.lane == 0;
+}
+
+bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature *signatures, int count,
+                                 const tutti_call *options, tutti_message *message, tutti_status *result)
+{
+    const struct tti_thread *thread = &tti_thread;
+    struct tti_cached_call *entries = thread->cached_calls;
+    struct tti_cached_call *found[2] = {NULL, NULL}; /* GCC does not see that count is 1 or 2 */
+    tutti_op *ops[2];
+    if (!entries || thread->open_scopes != 0) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        struct tti_cached_call *r = entry_of(entries, group, signatures[i].what);
+        if (!matches_call(r, group, &signatures[i]) || !may_run_messages(r, options)) {
+            return false;
+        }
+        found[i] = r;
+        ops[i] = &r->op;
+    }
+    struct tti_cached_call *first = found[0];
+    struct tti_cached_call *last = found[count - 1];
+    const uintptr_t out = (uintptr_t)last->op.dst;
+    const uintptr_t in = (uintptr_t)first->op.src;
+    if ((count == 2 && in < out + last->output.bytes && out < in + first->input.bytes) ||
+        !tti_cached_handle_retain(&first->cached_handle)) {
+        return false;
+    }
+    tutti_message received = TUTTI_MESSAGE_INIT;
+    tutti_error own;
+    tutti_error *error = options && options->error ? options->error : &own;
+    const int64_t timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : first->timeout_ms;
+    for (int i = 0; i < count; i++) {
+        ops[i]->timeout_ms = timeout_ms;
+        ops[i]->status = TTI_NOT_RUN;
+        tti_flight_call_begin(found[i]->tally);
+    }
+    last->op.message = last->op.kind == TUTTI_OP_RECV ? &received : NULL;
+    const tutti_status status = first->run_p2p(first->state, ops, (size_t)count, timeout_ms, error);
+    for (int i = 0; i < count; i++) {
+        tti_flight_call_end(found[i]->tally, ops[i]->sequence);
+        found[i]->tally->since_ns = 0;
+    }
+    if (__builtin_expect(status != TUTTI_OK, 0)) {
+        fail_messages(found, count, status, error);
+    } else if (error != &own) {
+        report_success(error, first);
+        error->operation = count == 2 ? TUTTI_OP_BATCH : first->op.kind;
+    }
+    if (message && (status == TUTTI_OK || last->op.status == TUTTI_OK)) {
+        *message = received;
+    }
+    tti_cached_handle_release(&first->cached_handle);
+    *result = status;
+    return true;
+}
+
 /* ---- filling entries -------------------------------------------------------------------------------------------- */
 
 static void free_entries(void *memory)
@@ -328,45 +408,88 @@ static bool is_cacheable(const struct tti_task *t)
 }
 
 /* A collision fills an entry one call too early and does no other harm. */
-static uint64_t call_hash(const struct tti_task *t)
+static uint64_t call_hash(const struct tti_group *g, const struct tti_signature *s, const tutti_op *op)
 {
-    const struct tti_signature *s = t->signature;
-    const uint64_t h = ((uintptr_t)t->call.group->handle ^ s->what) * UINT64_C(0x9e3779b97f4a7c15);
-    return (h ^ s->where ^ (uint64_t)t->op.count << 8 ^ (uint64_t)t->op.dtype) | 1;
+    const uint64_t h = ((uintptr_t)g->handle ^ s->what) * UINT64_C(0x9e3779b97f4a7c15);
+    return (h ^ s->where ^ (uint64_t)op->count << 8 ^ (uint64_t)op->dtype) | 1;
 }
 
-void tti_call_cache_store(const struct tti_task *t)
+/* The entry of a call that misses for the second time; NULL: it takes the slow path next time, too. */
+static struct tti_cached_call *entry_to_fill(const struct tti_group *g, const struct tti_signature *s,
+                                             const tutti_op *op)
 {
-    const struct tti_signature *s = t->signature;
-    if (!is_cacheable(t) || (!tti_thread.cached_calls && !(tti_thread.cached_calls = make_entries()))) {
-        return; /* the call takes the slow path next time, too */
+    if (!tti_thread.cached_calls && !(tti_thread.cached_calls = make_entries())) {
+        return NULL;
     }
-    struct tti_cached_call *r = entry_of(tti_thread.cached_calls, t->call.group->handle, s->what);
-    const uint64_t seen = call_hash(t);
+    struct tti_cached_call *r = entry_of(tti_thread.cached_calls, g->handle, s->what);
+    const uint64_t seen = call_hash(g, s, op);
     if (r->seen != seen) { /* a call that comes once is not worth an entry */
         r->seen = seen;
-        return;
+        return NULL;
     }
     r->group = NULL;
-    if (!cache_tensor(r, 0, s->output, t->op.dst) || !cache_tensor(r, 1, s->input, t->op.src)) {
-        return;
-    }
-    struct tti_group *g = t->call.group;
+    return r;
+}
+
+/* What collectives and messages have in common. */
+static void fill(struct tti_cached_call *r, const struct tti_group *g, const struct tti_signature *s)
+{
     r->group = g->handle;
     r->cached_handle = tti_handles_cache(&tti_groups, r->group);
-    r->lane = &g->lane_queues[t->op.lane];
-    r->run = g->backend->ops->run;
-    r->state = g->state;
     r->timeout_ms = g->timeout_ms;
     r->rank = g->rank;
     memset(r->backend, 0, sizeof(r->backend));
     snprintf(r->backend, sizeof(r->backend), "%s", g->backend->name);
     r->what = s->what;
     r->where = s->where;
+}
+
+void tti_call_cache_store(const struct tti_task *t)
+{
+    const struct tti_signature *s = t->signature;
+    struct tti_group *g = t->call.group;
+    struct tti_cached_call *r = is_cacheable(t) ? entry_to_fill(g, s, &t->op) : NULL;
+    if (!r || !cache_tensor(r, 0, s->output, t->op.dst) || !cache_tensor(r, 1, s->input, t->op.src)) {
+        return;
+    }
+    fill(r, g, s);
+    r->lane = &g->lane_queues[t->op.lane];
+    r->run = g->backend->ops->run;
+    r->state = g->state;
     r->in_place = in_place_of(&t->op, t->call.rank);
     r->same = r->in_place == 0 && r->output.bytes == r->input.bytes; /* and then of one dtype */
     r->op = t->op;
     r->op.begun_ns = 0;
     memset(r->op.prepared, 0, sizeof(r->op.prepared));
     cache_tally(r, g);
+}
+
+void tti_call_cache_store_message(const struct tti_call *c, const struct tti_signature *s, const tutti_op *op)
+{
+    struct tti_group *g = c->group;
+    const tutti_call *o = &c->options;
+    const bool sends = op->kind == TUTTI_OP_SEND;
+    const DLTensor *t = sends ? s->input : s->output;
+    if (op->count == 0 || (o->flags | o->tag) != 0 || o->scale != 1 || o->wire != TUTTI_WIRE_FULL ||
+        tti_group_on_device(g)) {
+        return;
+    }
+    struct tti_cached_call *r = entry_to_fill(g, s, op);
+    if (!r || !cache_tensor(r, 0, s->output, op->dst) || !cache_tensor(r, 1, s->input, op->src)) {
+        return;
+    }
+    r->op = *op;
+    fill(r, g, s);
+    memcpy(r->shape, t->shape, (size_t)t->ndim * sizeof(*t->shape));
+    r->op.shape = r->shape;
+    r->run_p2p = g->host_backend->ops->run_p2p;
+    r->state = g->host_state;
+    r->in_place = NEVER_IN_PLACE;
+    r->same = false;
+    tti_flight_tally_give(r->tally);
+    struct tti_flight_tally *tally = tti_task_take_tally(g, &r->op);
+    r->tally = tally ? tally : &r->no_tally;
+    if (g->flight && !tally) {
+        r->group = NULL; /* it is recorded with its times */
+    }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The call cache: a small direct-mapped table of a thread's last synchronous collectives and their descriptors.
- * Programs make the same collective again and again, on tensors of the same shape and dtype, at other addresses
+ * The call cache: a small direct-mapped table of a thread's last synchronous collectives and messages and their
+ * descriptors. Programs make the same call again and again, on tensors of the same shape and dtype, at other addresses
  * perhaps. A call with a cached signature skips the checks. Only the addresses are checked again: alignment,
  * wrap-around, overlap. Every other call takes the slow path, which also writes the error sentences. The table belongs
  * to the thread, so it needs no lock.
@@ -9,14 +9,16 @@
 #ifndef TTI_CORE_CALL_CACHE_H
 #define TTI_CORE_CALL_CACHE_H
 
+#include <stdbool.h>
 #include <tutti/backend.h>
 
+struct tti_call;
 struct tti_task;
 
 /* A call as its caller wrote it. */
 struct tti_signature {
-    uint64_t what;         /* kind and reduce op */
-    uint64_t where;        /* dim and root */
+    uint64_t what;         /* kind and reduce op; or kind, peer and tag */
+    uint64_t where;        /* dim and root; or 0 */
     const DLTensor *input; /* NULL, or ignored by the slow path, if this rank has none */
     const DLTensor *output;
 };
@@ -28,6 +30,17 @@ static inline struct tti_signature tti_signature_of(tutti_operation kind, tutti_
                                   .where = (uint64_t)(uint32_t)dim << 32 | (uint32_t)root,
                                   .input = input,
                                   .output = output};
+}
+
+/* A message: `tensor` is the output of a receive, the input of a send. Its peer is in the upper half of `what`, where
+ * the kind is less than 37, so that messages to several peers have entries of their own. */
+static inline struct tti_signature tti_signature_of_message(tutti_operation kind, int32_t peer, int32_t tag,
+                                                            const DLTensor *tensor)
+{
+    const uint32_t kind_and_peer = (uint32_t)kind + 37 * (uint32_t)peer;
+    return (struct tti_signature){.what = (uint64_t)kind_and_peer << 32 | (uint32_t)tag,
+                                  .input = kind == TUTTI_OP_SEND ? tensor : NULL,
+                                  .output = kind == TUTTI_OP_SEND ? NULL : tensor};
 }
 
 static inline tutti_operation tti_signature_kind(const struct tti_signature *s)
@@ -60,5 +73,13 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
 
 /* Stores a call that has passed its checks and has ended OK. */
 void tti_call_cache_store(const struct tti_task *t);
+
+/* The same for one message, or for a send and the receive after it: runs them if all are in the cache. False: nothing
+ * was done. `message`, which is checked, gets what the receive has got, or is NULL. */
+bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature *signatures, int count,
+                                 const tutti_call *options, tutti_message *message, tutti_status *status);
+
+/* Stores a message that has ended OK. */
+void tti_call_cache_store_message(const struct tti_call *c, const struct tti_signature *signature, const tutti_op *op);
 
 #endif

@@ -8,9 +8,6 @@
 
 #include "core/call/call.h"
 
-/* The status of an op before it runs. An op that the backend does not run keeps it, so its message is not delivered. */
-#define TTI_NOT_RUN (-1)
-
 struct tti_transfer {
     struct tti_transfer *next; /* in the order of posting */
     tutti_op op;

@@ -85,7 +85,7 @@ static void call(struct tti_flight_tally *t, int64_t sequence)
 static void fails_once(void)
 {
     struct tti_snapshot s;
-    struct tti_flight_tally *t = tti_flight_tally_take(join(0, 2, TTI_FLIGHT_ON), &small);
+    struct tti_flight_tally *t = tti_flight_tally_take(join(0, 2, TTI_FLIGHT_ON), &small, 0);
     for (int64_t i = 1; i <= 3; i++) {
         call(t, i);
     }
@@ -174,7 +174,7 @@ static void the_launcher_knows_the_rank(void **state)
 static void first_program(int wait_for)
 {
     char byte;
-    struct tti_flight_tally *t = tti_flight_tally_take(join(0, 1, TTI_FLIGHT_ON), &small);
+    struct tti_flight_tally *t = tti_flight_tally_take(join(0, 1, TTI_FLIGHT_ON), &small, 0);
     assert(t);
     for (int64_t i = 1; i <= 5; i++) {
         call(t, i);
