@@ -6,8 +6,10 @@ inherit a lock that one of them holds, and importing torch in each rank takes se
 """
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +21,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 import _tutti_torch_backend
+from tutti import _install
 
 _tutti_torch_backend.register()  # what the entry point of the installed package does
 
@@ -43,6 +46,19 @@ def _rank(function, rank, size, place, backend, timeout, environment, pipe, args
     pipe.close()
     sys.stdout.flush()
     os._exit(0)
+
+
+def wait_until_inside(operation, process):
+    """Returns when `process` is inside an operation of this name: it has begun and not ended in the flight record."""
+    command = [_install.program(), "trace", "dump", "--format", "json", "--pid", str(process)]
+    inside = False
+    while not inside:
+        record = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        inside = any(
+            entry["operation"] == operation and entry["state"] == "started"
+            for rank in record["ranks"]
+            for entry in rank["operations"]
+        )
 
 
 def run(size, function, *args, backend="tutti", timeout=120, limit=300, killed=(), tcp=False, environment=None):
