@@ -212,7 +212,7 @@ def store():
     half = [r for r in range(size) if r % 2 == rank % 2]
     backend = group._get_backend(torch.device("cpu"))
     assert backend.supports_splitting
-    part = group.split_group(half, timeout=timedelta(seconds=20), group_name=f"half-{rank % 2}")
+    part = group.split_group(half, timeout=timedelta(seconds=120), group_name=f"half-{rank % 2}")
     t = torch.ones(1)
     part.allreduce([t]).wait()
     assert t[0] == len(half)

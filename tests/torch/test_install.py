@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The entry point, and the extension's build at its first use."""
 
+import contextlib
 import os
 import re
 import select
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -16,9 +18,10 @@ import ranks
 import torch
 import torch.distributed as dist
 
+# With COMPILER_GO, a pipe, it waits for a line in it.
 COMPILER = """#!/bin/sh
 echo run >> "$COMPILER_LOG"
-sleep 1
+[ -z "$COMPILER_GO" ] || read -r _ < "$COMPILER_GO"
 for last; do :; done
 while [ "$1" != -o ]; do shift; done
 cp "$EXTENSION" "$2"
@@ -55,6 +58,16 @@ def wait_for(pipe, events):
     poll.register(pipe, events)
     if not poll.poll(100000):
         raise AssertionError("the compiler has not started or not ended in 100 s")
+
+
+def has_open(process, name):
+    """Whether a process that runs has a file of this name open."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            if (folder / number).readlink().name == name:
+                return True
+    return False
 
 
 WORLD = """
@@ -127,14 +140,17 @@ class Install(unittest.TestCase):
             compiler = Path(folder) / "compiler"
             compiler.write_text(COMPILER, encoding="utf-8")
             compiler.chmod(0o755)
-            log = f"{folder}/log"
-            processes = [
-                start(
-                    program, TUTTI_TORCH_CACHE=f"{folder}/cache", CXX=str(compiler), EXTENSION=built, COMPILER_LOG=log
-                )
-                for _ in range(3)
-            ]
+            log, pipe = f"{folder}/log", f"{folder}/pipe"
+            os.mkfifo(pipe)
+            go = os.open(pipe, os.O_RDWR)
+            options = {"TUTTI_TORCH_CACHE": f"{folder}/cache", "CXX": str(compiler), "EXTENSION": built}
+            processes = [start(program, COMPILER_LOG=log, COMPILER_GO=pipe, **options) for _ in range(3)]
+            for process in processes:  # the compiler goes on when all have come to the lock
+                while process.poll() is None and not has_open(process, "lock"):
+                    time.sleep(0.01)
+            os.write(go, b"\n")
             results = [output(process) for process in processes]
+            os.close(go)
             self.assertEqual([code for code, _, _ in results], [0, 0, 0], results)
             self.assertEqual(Path(log).read_text(encoding="utf-8").split(), ["run"])
             self.assertEqual(len({out for _, out, _ in results}), 1)
