@@ -48,16 +48,16 @@ def start(program, **environment):
 
 
 def output(process):
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
 def wait_for(pipe, events):
-    """Until the pipe has one of the events, for 100 s at most."""
+    """Until the pipe has one of the events, for 300 s at most."""
     poll = select.poll()
     poll.register(pipe, events)
-    if not poll.poll(100000):
-        raise AssertionError("the compiler has not started or not ended in 100 s")
+    if not poll.poll(300000):
+        raise AssertionError("the compiler has not started or not ended in 300 s")
 
 
 def has_open(process, name):
@@ -174,7 +174,7 @@ class Install(unittest.TestCase):
                 wait_for(end, select.POLLIN)
                 os.read(end, 100)
                 rank.send_signal(signal_number)
-                rank.communicate(timeout=100)
+                rank.communicate(timeout=300)
                 wait_for(end, 0)  # POLLHUP, which needs no asking: no process holds the pipe open any more
                 os.close(end)
             compiler.write_text(COMPILER, encoding="utf-8")
