@@ -355,6 +355,8 @@ class Failures(unittest.TestCase):
                     for r in range(2)
                 ]
                 for process in processes:
+                    self.addCleanup(process.kill)  # if it hangs
+                for process in processes:
                     out, err = process.communicate(timeout=300)
                     self.assertEqual((process.returncode, "end" in out), (0, True), err)
 

@@ -48,7 +48,10 @@ def start(program, **environment):
 
 
 def output(process):
-    out, err = process.communicate(timeout=300)
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()  # if it hangs
     return process.returncode, out, err
 
 
