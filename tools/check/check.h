@@ -82,9 +82,24 @@ struct tti_check {
     tutti_error error; /* for the call that runs */
 };
 
+/* The neighbours in the ring of ranks. */
+static inline int tti_check_next(const struct tti_check *c)
+{
+    return (c->rank + 1) % c->size;
+}
+
+static inline int tti_check_previous(const struct tti_check *c)
+{
+    return (c->rank + c->size - 1) % c->size;
+}
+
 /* Starts a case of c->collective. False: it is not wanted (and there must be no tti_check_end). */
 bool tti_check_begin(struct tti_check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tti_check_end(struct tti_check *c);
+
+/* A case of the name that follows, or nothing if it is not wanted. The block is the whole of it; it is never left early. */
+#define TTI_CHECK_CASE(c, ...)                                                                                         \
+    for (bool is_wanted = tti_check_begin(c, __VA_ARGS__); is_wanted; is_wanted = false, tti_check_end(c))
 
 /* A case whose whole is `run` with `argument`; skipped unless it is possible. */
 void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t argument),
@@ -94,6 +109,10 @@ void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_c
  * False after the last one. A case of many `bytes` has one of the two only, and the other one with one rank more. Only
  * the completion may differ between ranks. */
 bool tti_check_next_round(struct tti_check *c, int64_t bytes);
+/* A case in rounds: the block is one of them. */
+#define TTI_CHECK_ROUNDS(c, bytes, ...)                                                                                \
+    TTI_CHECK_CASE(c, __VA_ARGS__)                                                                                     \
+        while (tti_check_next_round(c, bytes))
 
 /* The case says nothing here (all ranks must come to the same conclusion). */
 void tti_check_skip(struct tti_check *c);

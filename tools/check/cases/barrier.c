@@ -80,8 +80,8 @@ static void rounds(struct tti_check *c, int count)
 /* A barrier is no message: numbers that go around a ring on both sides of it stay in order. */
 static void between_messages(struct tti_check *c)
 {
-    const int next = (c->rank + 1) % c->size;
-    const int previous = (c->rank + c->size - 1) % c->size;
+    const int next = tti_check_next(c);
+    const int previous = tti_check_previous(c);
     for (int64_t i = 0; i < 20; i++) {
         int64_t sent = 1000 * i + c->rank;
         int64_t received = -1;
@@ -93,28 +93,19 @@ static void between_messages(struct tti_check *c)
 
 void tti_check_barrier_cases(struct tti_check *c)
 {
-    if (tti_check_begin(c, "no-rank-leaves-early")) {
-        while (tti_check_next_round(c, 0)) {
-            rounds(c, c->quick ? 2 * c->size : 6 * c->size);
-        }
-        tti_check_end(c);
+    TTI_CHECK_ROUNDS(c, 0, "no-rank-leaves-early") {
+        rounds(c, c->quick ? 2 * c->size : 6 * c->size);
     }
-    if (tti_check_begin(c, "back-to-back")) {
-        while (tti_check_next_round(c, 0)) {
-            const int count = c->quick ? 100 : 1000;
-            for (int i = 0; i < count; i++) {
-                if (!tti_check_ok(c, "barrier", tti_check_barrier(c))) {
-                    break;
-                }
+    TTI_CHECK_ROUNDS(c, 0, "back-to-back") {
+        const int count = c->quick ? 100 : 1000;
+        for (int i = 0; i < count; i++) {
+            if (!tti_check_ok(c, "barrier", tti_check_barrier(c))) {
+                break;
             }
-            rounds(c, 1);
         }
-        tti_check_end(c);
+        rounds(c, 1);
     }
-    if (tti_check_begin(c, "between-messages")) {
-        while (tti_check_next_round(c, 0)) {
-            between_messages(c);
-        }
-        tti_check_end(c);
+    TTI_CHECK_ROUNDS(c, 0, "between-messages") {
+        between_messages(c);
     }
 }

@@ -245,9 +245,8 @@ void tti_check_group_cases(struct tti_check *c)
                  {"different-numbers-at-once", different_numbers}};
     int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (tti_check_begin(c, "%s", cases[i].name)) {
+        TTI_CHECK_CASE(c, "%s", cases[i].name) {
             cases[i].run(c, ranks);
-            tti_check_end(c);
         }
     }
     free(ranks);

@@ -24,8 +24,8 @@ struct worker {
 
 static void ring(struct tti_check *c, int64_t number)
 {
-    const int next = (c->rank + 1) % c->size;
-    const int previous = (c->rank + c->size - 1) % c->size;
+    const int next = tti_check_next(c);
+    const int previous = tti_check_previous(c);
     const int tag = 70 + c->lane;
     int64_t sent = number * 1000 + c->rank;
     int64_t received = -1;
@@ -78,15 +78,13 @@ static void together(struct tti_check *c, bool messages)
 
 void tti_check_lanes_cases(struct tti_check *c)
 {
-    if (tti_check_begin(c, "two-threads")) {
+    TTI_CHECK_CASE(c, "two-threads") {
         together(c, false);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "two-threads-and-messages")) {
+    TTI_CHECK_CASE(c, "two-threads-and-messages") {
         together(c, true);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "one-thread-alternating")) {
+    TTI_CHECK_CASE(c, "one-thread-alternating") {
         /* the lanes of a group keep separate counts */
         for (int i = 0; i < (c->quick ? 20 : 100); i++) {
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
@@ -96,6 +94,5 @@ void tti_check_lanes_cases(struct tti_check *c)
             tti_check_run(&sub, &tti_check_all_reduce_form, &p);
             tti_check_merge(c, &sub);
         }
-        tti_check_end(c);
     }
 }

@@ -34,15 +34,13 @@ void tti_check_soak_cases(struct tti_check *c)
 {
     const int small = c->quick ? 300 : 1000;
     for (int i = 0; i < (c->quick ? 1 : 4); i++) {
-        if (tti_check_begin(c, "small/%d", i)) {
+        TTI_CHECK_CASE(c, "small/%d", i) {
             sequence(c, small, 600);
-            tti_check_end(c);
         }
     }
     for (int i = 0; i < (c->quick ? 1 : 4); i++) {
-        if (tti_check_begin(c, "mixed/%d", i)) {
+        TTI_CHECK_CASE(c, "mixed/%d", i) {
             sequence(c, c->quick ? 60 : 200, c->quick ? (size_t)300 << 10 : (size_t)3 << 20);
-            tti_check_end(c);
         }
     }
 }

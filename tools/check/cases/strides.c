@@ -85,8 +85,8 @@ static bool writes(const struct tti_check *c, const struct subject *s)
 /* Sends `input` to the next rank and receives `output` from the one before, by two calls or in a batch. */
 static tutti_status pass_on(struct tti_check *c, const struct subject *s, const DLTensor *input, DLTensor *output)
 {
-    const int next = (c->rank + 1) % c->size;
-    const int previous = (c->rank + c->size - 1) % c->size;
+    const int next = tti_check_next(c);
+    const int previous = tti_check_previous(c);
     if (s->kind == TTI_CHECK_SENDRECV || c->size == 1) {
         return tti_check_sendrecv(c, input, next, output, previous, 5, NULL);
     }
@@ -217,11 +217,8 @@ static void inputs(struct tti_check *c, const struct subject *s)
                    {TTI_CHECK_WINDOWS, "windows"}};
     for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
         for (int dim = 0; dim < (has_dim(s) ? 3 : 1); dim++) {
-            if (tti_check_begin(c, "inputs/%s/%s/dim%d", s->name, layouts[i].name, dim)) {
-                while (tti_check_next_round(c, 0)) {
-                    compare(c, s, layouts[i].layout, dim);
-                }
-                tti_check_end(c);
+            TTI_CHECK_ROUNDS(c, 0, "inputs/%s/%s/dim%d", s->name, layouts[i].name, dim) {
+                compare(c, s, layouts[i].layout, dim);
             }
         }
     }
@@ -263,16 +260,12 @@ static void refuse(struct tti_check *c, const struct subject *s, enum tti_check_
 static void outputs(struct tti_check *c, const struct subject *s)
 {
     static const enum tti_check_layout layouts[] = {TTI_CHECK_EXPANDED, TTI_CHECK_SINGLE, TTI_CHECK_WINDOWS};
-    if (!tti_check_begin(c, "refused/%s", s->name)) {
-        return;
-    }
-    while (tti_check_next_round(c, 0)) {
+    TTI_CHECK_ROUNDS(c, 0, "refused/%s", s->name) {
         for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]) && writes(c, s); i++) {
             refuse(c, s, layouts[i]);
         }
         tti_check_group_works(c);
     }
-    tti_check_end(c);
 }
 
 void tti_check_strides_cases(struct tti_check *c)

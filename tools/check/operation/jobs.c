@@ -22,6 +22,19 @@ _Static_assert((int)ROW <= (int)AT_MOST && (int)TTI_CHECK_LANE_COUNT <= (int)AT_
 /* Beyond this a case runs alone: four times the data would cost more than it says. */
 enum { TOGETHER_BYTES = 4 << 10 };
 
+void tti_check_job_tensors(struct tti_check_job *job, const int64_t *input_shape, const int64_t *output_shape)
+{
+    const struct tti_check *c = &job->check;
+    const struct tti_check_plan *p = &job->plan;
+    const bool joins = p->ndim == 0 && output_shape != p->shape; /* scalars are joined to a vector */
+    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, input_shape, p->layout);
+    tti_check_tensor_make(c, &job->output, p->dtype, joins ? 1 : p->ndim, output_shape, p->layout);
+    tti_check_tensor_fill(&job->check, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
+    tti_check_tensor_seal(&job->input);
+    job->result = &job->output.t;
+    job->operation = (struct tti_check_operation){.input = &job->input.t, .output = &job->output.t};
+}
+
 void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c, const struct tti_check_form *form,
                            const struct tti_check_plan *plan, uint64_t salt)
 {
@@ -29,6 +42,7 @@ void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c,
     job->check.key = tti_check_mix(c->key, salt);
     job->check.failed = false;
     form->prepare(job);
+    job->operation.kind = form->kind;
     job->operation.op = plan->op;
     job->operation.dim = plan->dim;
     job->operation.root = plan->root;
@@ -104,9 +118,9 @@ void tti_check_group_works(struct tti_check *c)
 
 /* ---- jobs that are no regular collectives ---- */
 
-static void prepare_barrier(struct tti_check_job *job)
+static void prepare_nothing(struct tti_check_job *job)
 {
-    job->operation = (struct tti_check_operation){.kind = TTI_CHECK_BARRIER};
+    (void)job;
 }
 
 static void verify_nothing(struct tti_check_job *job, bool ok)
@@ -115,23 +129,14 @@ static void verify_nothing(struct tti_check_job *job, bool ok)
     (void)ok;
 }
 
-const struct tti_check_form tti_check_barrier_form = {"barrier", prepare_barrier, verify_nothing};
+const struct tti_check_form tti_check_barrier_form = {"barrier", TTI_CHECK_BARRIER, prepare_nothing, verify_nothing};
 
 static void prepare_ring(struct tti_check_job *job)
 {
-    struct tti_check *c = &job->check;
-    const struct tti_check_plan *p = &job->plan;
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&job->input);
-    job->result = &job->output.t;
-    job->operation = (struct tti_check_operation){.kind = TTI_CHECK_SENDRECV,
-                                                  .input = &job->input.t,
-                                                  .output = &job->output.t,
-                                                  .destination = (c->rank + 1) % c->size,
-                                                  .source = (c->rank + c->size - 1) % c->size,
-                                                  .tag = p->root};
+    tti_check_job_tensors(job, job->plan.shape, job->plan.shape);
+    job->operation.destination = tti_check_next(&job->check);
+    job->operation.source = tti_check_previous(&job->check);
+    job->operation.tag = job->plan.root;
 }
 
 static void verify_ring(struct tti_check_job *job, bool ok)
@@ -139,9 +144,9 @@ static void verify_ring(struct tti_check_job *job, bool ok)
     struct tti_check *c = &job->check;
     if (ok) {
         tti_check_expect_copy(c, tti_check_tensor_result(c, &job->output), job->plan.dtype, 0, job->output.count,
-                              (c->rank + c->size - 1) % c->size, job->plan.pattern, 0);
+                              tti_check_previous(c), job->plan.pattern, 0);
     }
     tti_check_tensor_unchanged(c, &job->input, "the message that was sent");
 }
 
-const struct tti_check_form tti_check_ring_form = {"sendrecv", prepare_ring, verify_ring};
+const struct tti_check_form tti_check_ring_form = {"sendrecv", TTI_CHECK_SENDRECV, prepare_ring, verify_ring};

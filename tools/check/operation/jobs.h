@@ -32,11 +32,15 @@ struct tti_check_job {
 /* How a regular collective is tested. */
 struct tti_check_form {
     const char *name;
-    /* Makes tensors and sets kind, tensors and counts of the operation. What the job owns is freed behind judge. */
+    enum tti_check_kind kind;
+    /* Makes tensors, and sets tensors and counts of the operation. What the job owns is freed behind judge. */
     void (*prepare)(struct tti_check_job *job);
     /* Compares. `ok`: the operation succeeded. */
     void (*verify)(struct tti_check_job *job, bool ok);
 };
+
+/* Makes input and output in the plan's layout, and fills the input. The operation and the result are set to both. */
+void tti_check_job_tensors(struct tti_check_job *job, const int64_t *input_shape, const int64_t *output_shape);
 
 /* The four steps of a job. `salt` makes its data its own. */
 void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c, const struct tti_check_form *form,

@@ -293,9 +293,8 @@ void tti_check_async_cases(struct tti_check *c)
     sized(c, "handles/many-waiters", many_waiters, several);
     sized(c, "errors/mismatch", error_details, several && (c->capabilities & TUTTI_CAP_CHECKS_CALLS));
     sized(c, "callbacks/start-the-next", callback_starts, true);
-    if (tti_check_begin(c, "deadlines/queued")) {
+    TTI_CHECK_CASE(c, "deadlines/queued") {
         several ? in_group_of_its_own(c, queued_deadline) : tti_check_skip(c);
-        tti_check_end(c);
     }
     tti_check_async_order_cases(c);
 }

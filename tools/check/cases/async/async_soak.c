@@ -165,25 +165,21 @@ void tti_check_async_soak_cases(struct tti_check *c)
 {
     const size_t large = c->quick ? (size_t)100 << 10 : (size_t)500 << 10;
     for (int i = 0; i < (c->quick ? 1 : 2); i++) {
-        if (tti_check_begin(c, "small/%d", i)) {
+        TTI_CHECK_CASE(c, "small/%d", i) {
             sequence(c, c->quick ? 300 : 1000, 600, false);
-            tti_check_end(c);
         }
-        if (tti_check_begin(c, "mixed/%d", i)) {
+        TTI_CHECK_CASE(c, "mixed/%d", i) {
             sequence(c, c->quick ? 60 : 150, large, false);
-            tti_check_end(c);
         }
-        if (tti_check_begin(c, "small/cancels/%d", i)) {
+        TTI_CHECK_CASE(c, "small/cancels/%d", i) {
             if (tti_check_can_cancel(c)) {
                 sequence(c, c->quick ? 300 : 1000, 600, true);
             }
-            tti_check_end(c);
         }
-        if (tti_check_begin(c, "mixed/cancels/%d", i)) {
+        TTI_CHECK_CASE(c, "mixed/cancels/%d", i) {
             if (tti_check_can_cancel(c)) {
                 sequence(c, c->quick ? 60 : 150, large, true);
             }
-            tti_check_end(c);
         }
     }
 }

@@ -310,11 +310,10 @@ bool tti_check_can_cancel(struct tti_check *c)
 static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
 {
     for (int i = 0; i < 2; i++) {
-        if (tti_check_begin(c, "%s/%s", name, i == 0 ? "small" : "large")) {
+        TTI_CHECK_CASE(c, "%s/%s", name, i == 0 ? "small" : "large") {
             if (tti_check_can_cancel(c)) {
                 run(c, i == 0 ? 5 : 100003);
             }
-            tti_check_end(c);
         }
     }
 }
@@ -330,24 +329,21 @@ static void for_collective(struct tti_check *c, const struct tti_check_collectiv
     for (int i = 0; i < 4; i++) {
         const struct cancel_setup s = {.holder = i % 2 == 0 ? c->size - 1 : 0, .all = i >= 2};
         p.root = (i + 1) % c->size;
-        if (tti_check_begin(c, "queued/%s/%lld/%s-%s", collective->name, (long long)count, s.all ? "all" : "one",
-                            i % 2 == 0 ? "first" : "last")) {
+        TTI_CHECK_CASE(c, "queued/%s/%lld/%s-%s", collective->name, (long long)count, s.all ? "all" : "one",
+                       i % 2 == 0 ? "first" : "last") {
             if (tti_check_can_cancel(c)) {
                 queued(c, collective->form, &p, flags_for(c, collective->traits), &s);
             }
-            tti_check_end(c);
         }
     }
     for (p.root = 0; p.root < roots; p.root++) {
-        if (tti_check_begin(c, "unflagged/%s/%lld/root%d", collective->name, (long long)count, p.root)) {
+        TTI_CHECK_CASE(c, "unflagged/%s/%lld/root%d", collective->name, (long long)count, p.root) {
             refuses ? unflagged(c, collective->form, &p, can ? 0 : TUTTI_CANCELLABLE) : tti_check_skip(c);
-            tti_check_end(c);
         }
-        if (tti_check_begin(c, "flagged/%s/%lld/root%d", collective->name, (long long)count, p.root)) {
+        TTI_CHECK_CASE(c, "flagged/%s/%lld/root%d", collective->name, (long long)count, p.root) {
             if (tti_check_can_cancel(c)) {
                 flagged(c, collective->form, &p);
             }
-            tti_check_end(c);
         }
     }
 }
@@ -362,15 +358,14 @@ void tti_check_cancel_cases(struct tti_check *c)
             }
         }
     }
-    if (tti_check_begin(c, "queued/barrier")) {
+    TTI_CHECK_CASE(c, "queued/barrier") {
         if (tti_check_can_cancel(c)) {
             const struct tti_check_plan p = {.ndim = 1, .dtype = TUTTI_U8};
             queued(c, &tti_check_barrier_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = c->size - 1});
         }
-        tti_check_end(c);
     }
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        if (tti_check_begin(c, "queued/all_reduce-wire/%lld", (long long)counts[i])) {
+        TTI_CHECK_CASE(c, "queued/all_reduce-wire/%lld", (long long)counts[i]) {
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, counts[i]);
             p.wire = TUTTI_WIRE_BF16;
             if (c->arena) {
@@ -378,7 +373,6 @@ void tti_check_cancel_cases(struct tti_check *c)
             } else if (tti_check_can_cancel(c)) {
                 queued(c, &tti_check_all_reduce_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = 0});
             }
-            tti_check_end(c);
         }
     }
     sized(c, "some-of-many", some_of_many);

@@ -122,14 +122,12 @@ void tti_check_deadlines_cases(struct tti_check *c)
             if (i > 0 && k > 0) { /* large calls take long */
                 break;
             }
-            if (tti_check_begin(c, "one-rank/%s/%lld", groups[k].name, (long long)counts[i])) {
+            TTI_CHECK_CASE(c, "one-rank/%s/%lld", groups[k].name, (long long)counts[i]) {
                 in_group(c, groups[k].timeout_ms, counts[i]);
-                tti_check_end(c);
             }
         }
-        if (tti_check_begin(c, "late/%lld", (long long)counts[i])) {
+        TTI_CHECK_CASE(c, "late/%lld", (long long)counts[i]) {
             c->size > 1 ? late(c, counts[i]) : tti_check_skip(c);
-            tti_check_end(c);
         }
     }
 }

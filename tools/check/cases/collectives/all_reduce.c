@@ -16,16 +16,11 @@
 
 static void prepare(struct tti_check_job *job)
 {
-    struct tti_check *c = &job->check;
-    const struct tti_check_plan *p = &job->plan;
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&job->input);
-    DLTensor *output = p->in_place ? &job->input.t : &job->output.t;
-    job->result = output;
-    job->operation =
-        (struct tti_check_operation){.kind = TTI_CHECK_ALL_REDUCE, .input = &job->input.t, .output = output};
+    tti_check_job_tensors(job, job->plan.shape, job->plan.shape);
+    if (job->plan.in_place) {
+        job->operation.output = &job->input.t;
+        job->result = &job->input.t;
+    }
 }
 
 static void verify(struct tti_check_job *job, bool ok)
@@ -41,7 +36,7 @@ static void verify(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", prepare, verify};
+const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", TTI_CHECK_ALL_REDUCE, prepare, verify};
 
 /* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and checks that all
  * hashes are equal. */
@@ -96,20 +91,18 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 /* A group on a device refuses .wire; nothing is said there. */
 static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const char *name, bool hashes)
 {
-    if (!tti_check_begin(c, "wire/%s/%s/%lld%s", name, tutti_reduce_op_name(p->op), (long long)p->shape[0],
-                         p->in_place ? "/in-place" : "")) {
-        return;
-    }
-    if (c->arena || (hashes && !(c->capabilities & TUTTI_CAP_SAME_BITS))) {
-        tti_check_skip(c);
-    } else if (hashes) {
-        same_bits(c, p);
-    } else {
-        while (tti_check_next_round(c, tti_check_plan_bytes(p))) {
-            tti_check_run(c, &tti_check_all_reduce_form, p);
+    TTI_CHECK_CASE(c, "wire/%s/%s/%lld%s", name, tutti_reduce_op_name(p->op), (long long)p->shape[0],
+                   p->in_place ? "/in-place" : "") {
+        if (c->arena || (hashes && !(c->capabilities & TUTTI_CAP_SAME_BITS))) {
+            tti_check_skip(c);
+        } else if (hashes) {
+            same_bits(c, p);
+        } else {
+            while (tti_check_next_round(c, tti_check_plan_bytes(p))) {
+                tti_check_run(c, &tti_check_all_reduce_form, p);
+            }
         }
     }
-    tti_check_end(c);
 }
 
 /* All_reduce with bf16 on the wire, around the sizes at which an engine or the core may change its mind: within the
@@ -146,17 +139,11 @@ void tti_check_all_reduce_cases(struct tti_check *c)
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
         for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
             for (size_t n = 0; n < (c->quick ? 2u : 3u); n++) {
-                if (!tti_check_begin(c, "same-bits/%s/%s/%lld", tutti_dtype_name(dtypes[d]),
-                                     tutti_reduce_op_name(ops[o]), (long long)counts[n])) {
-                    continue;
-                }
-                if (c->capabilities & TUTTI_CAP_SAME_BITS) {
+                TTI_CHECK_CASE(c, "same-bits/%s/%s/%lld", tutti_dtype_name(dtypes[d]), tutti_reduce_op_name(ops[o]),
+                               (long long)counts[n]) {
                     const struct tti_check_plan p = tti_check_plan_1d(dtypes[d], ops[o], counts[n]);
-                    same_bits(c, &p);
-                } else {
-                    tti_check_skip(c);
+                    c->capabilities &TUTTI_CAP_SAME_BITS ? same_bits(c, &p) : tti_check_skip(c);
                 }
-                tti_check_end(c);
             }
         }
     }

@@ -9,9 +9,9 @@
 #include "check/plan.h"
 #include "check/reference/expect.h"
 
-static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
+static void prepare(struct tti_check_job *job)
 {
-    struct tti_check *c = &job->check;
+    const struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
     struct tti_check_parts *sent = &job->parts;
     struct tti_check_parts *received = &job->received;
@@ -19,28 +19,11 @@ static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
     tti_check_parts_make_pairwise(received, c->size, p, c->rank, false);
     tti_check_parts_shape(p, sent->rows, job->input_shape);
     tti_check_parts_shape(p, received->rows, job->output_shape);
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&job->input);
-    job->result = &job->output.t;
-    job->operation = (struct tti_check_operation){.kind = kind,
-                                                  .input = &job->input.t,
-                                                  .output = &job->output.t,
-                                                  .counts = sent->counts,
-                                                  .at = sent->displaced ? sent->at : NULL,
-                                                  .received = received->counts,
-                                                  .received_at = received->displaced ? received->at : NULL};
-}
-
-static void prepare_even(struct tti_check_job *job)
-{
-    prepare(job, TTI_CHECK_ALL_TO_ALL);
-}
-
-static void prepare_variable(struct tti_check_job *job)
-{
-    prepare(job, TTI_CHECK_ALL_TO_ALL_V);
+    tti_check_job_tensors(job, job->input_shape, job->output_shape);
+    job->operation.counts = sent->counts;
+    job->operation.at = sent->displaced ? sent->at : NULL;
+    job->operation.received = received->counts;
+    job->operation.received_at = received->displaced ? received->at : NULL;
 }
 
 /* What came from every rank is what that rank had for this one. */
@@ -71,5 +54,5 @@ static void verify(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(&job->check, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_all_to_all_form = {"all_to_all", prepare_even, verify};
-const struct tti_check_form tti_check_all_to_all_v_form = {"all_to_all_v", prepare_variable, verify};
+const struct tti_check_form tti_check_all_to_all_form = {"all_to_all", TTI_CHECK_ALL_TO_ALL, prepare, verify};
+const struct tti_check_form tti_check_all_to_all_v_form = {"all_to_all_v", TTI_CHECK_ALL_TO_ALL_V, prepare, verify};

@@ -18,7 +18,7 @@ static void prepare(struct tti_check_job *job)
     }
     tti_check_tensor_seal(&job->output);
     job->result = &job->output.t;
-    job->operation = (struct tti_check_operation){.kind = TTI_CHECK_BROADCAST, .output = &job->output.t};
+    job->operation = (struct tti_check_operation){.output = &job->output.t};
 }
 
 static void verify(struct tti_check_job *job, bool ok)
@@ -34,4 +34,4 @@ static void verify(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_broadcast_form = {"broadcast", prepare, verify};
+const struct tti_check_form tti_check_broadcast_form = {"broadcast", TTI_CHECK_BROADCAST, prepare, verify};

@@ -15,19 +15,16 @@ static void prepare(struct tti_check_job *job)
     const bool is_root = c->rank == p->root;
     tti_check_parts_make(&job->parts, c->size, p);
     tti_check_parts_shape(p, job->parts.rows, job->output_shape);
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    job->source = job->input.t;
+    tti_check_job_tensors(job, p->shape, job->output_shape);
+    job->result = is_root ? &job->output.t : NULL;
     if (p->in_place && is_root) {
         const size_t own = tti_check_parts_first(&job->parts, c->rank, 0);
         tti_check_tensor_fill(c, &job->output, own, job->input.count, c->rank, p->pattern, 0);
         job->source = tti_check_tensor_view(&job->output, own, p->ndim, p->shape);
+        job->operation.input = &job->source;
+    } else if (p->in_place) {
+        job->operation.output = NULL;
     }
-    tti_check_tensor_seal(&job->input);
-    job->result = is_root ? &job->output.t : NULL;
-    job->operation = (struct tti_check_operation){
-        .kind = TTI_CHECK_GATHER, .input = &job->source, .output = is_root || !p->in_place ? &job->output.t : NULL};
 }
 
 static void verify(struct tti_check_job *job, bool ok)
@@ -41,4 +38,4 @@ static void verify(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(c, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_gather_form = {"gather", prepare, verify};
+const struct tti_check_form tti_check_gather_form = {"gather", TTI_CHECK_GATHER, prepare, verify};

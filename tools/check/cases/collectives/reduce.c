@@ -10,17 +10,12 @@
 
 static void prepare(struct tti_check_job *job)
 {
-    struct tti_check *c = &job->check;
-    const struct tti_check_plan *p = &job->plan;
-    const bool is_root = c->rank == p->root;
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&job->input);
-    DLTensor *output = p->in_place ? &job->input.t : &job->output.t;
-    job->result = is_root ? output : NULL;
-    job->operation = (struct tti_check_operation){
-        .kind = TTI_CHECK_REDUCE, .input = &job->input.t, .output = is_root || !p->in_place ? output : NULL};
+    const bool is_root = job->check.rank == job->plan.root;
+    tti_check_job_tensors(job, job->plan.shape, job->plan.shape);
+    if (job->plan.in_place) {
+        job->operation.output = is_root ? &job->input.t : NULL;
+    }
+    job->result = is_root ? job->operation.output : NULL;
 }
 
 static void verify(struct tti_check_job *job, bool ok)
@@ -39,4 +34,4 @@ static void verify(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_reduce_form = {"reduce", prepare, verify};
+const struct tti_check_form tti_check_reduce_form = {"reduce", TTI_CHECK_REDUCE, prepare, verify};

@@ -9,36 +9,22 @@
 #include "check/plan.h"
 #include "check/reference/expect.h"
 
-static void prepare(struct tti_check_job *job, enum tti_check_kind kind)
+static void prepare(struct tti_check_job *job)
 {
-    struct tti_check *c = &job->check;
+    const struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
     struct tti_check_parts *parts = &job->parts;
     tti_check_parts_make(parts, c->size, p);
     tti_check_parts_shape(p, parts->counts[c->rank], job->output_shape);
     tti_check_parts_shape(p, parts->rows, job->input_shape);
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, job->output_shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&job->input);
-    job->target = job->output.t;
+    tti_check_job_tensors(job, job->input_shape, job->output_shape);
+    job->operation.counts = parts->counts;
     if (p->in_place) {
         const size_t own = tti_check_parts_first(parts, c->rank, 0);
         job->target = tti_check_tensor_view(&job->input, own, p->ndim, job->output_shape);
+        job->operation.output = &job->target;
+        job->result = &job->target;
     }
-    job->result = &job->target;
-    job->operation = (struct tti_check_operation){
-        .kind = kind, .input = &job->input.t, .output = &job->target, .counts = parts->counts};
-}
-
-static void prepare_even(struct tti_check_job *job)
-{
-    prepare(job, TTI_CHECK_REDUCE_SCATTER);
-}
-
-static void prepare_variable(struct tti_check_job *job)
-{
-    prepare(job, TTI_CHECK_REDUCE_SCATTER_V);
 }
 
 static void verify(struct tti_check_job *job, bool ok)
@@ -61,5 +47,7 @@ static void verify(struct tti_check_job *job, bool ok)
     }
 }
 
-const struct tti_check_form tti_check_reduce_scatter_form = {"reduce_scatter", prepare_even, verify};
-const struct tti_check_form tti_check_reduce_scatter_v_form = {"reduce_scatter_v", prepare_variable, verify};
+const struct tti_check_form tti_check_reduce_scatter_form = {"reduce_scatter", TTI_CHECK_REDUCE_SCATTER, prepare,
+                                                             verify};
+const struct tti_check_form tti_check_reduce_scatter_v_form = {"reduce_scatter_v", TTI_CHECK_REDUCE_SCATTER_V, prepare,
+                                                               verify};

@@ -54,11 +54,8 @@ static void one(struct tti_check *c, const struct tti_check_collective *collecti
         append(name, sizeof(name), "/root%d", p->root);
     }
     append(name, sizeof(name), "%s%s%s", layouts[p->layout], spreads[p->spread], p->in_place ? "/in-place" : "");
-    if (tti_check_begin(c, "%s", name)) {
-        while (tti_check_next_round(c, tti_check_plan_bytes(p))) {
-            tti_check_run(c, collective->form, p);
-        }
-        tti_check_end(c);
+    TTI_CHECK_ROUNDS(c, tti_check_plan_bytes(p), "%s", name) {
+        tti_check_run(c, collective->form, p);
     }
 }
 
@@ -288,20 +285,18 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
             const int64_t divisor = collective->traits & TTI_CHECK_REDUCES ? c->size : (c->size + 3) / 4;
             p.shape[0] /= divisor;
         }
-        if (!tti_check_begin(c, "laggards/f32/%lld", (long long)p.shape[0])) {
-            continue;
-        }
         const int operations = kinds[k].every * (c->quick ? kinds[k].late_quick : kinds[k].late_full);
-        for (int i = 0; i < operations; i++) {
-            if (i % kinds[k].every == 0 && c->rank == (p.root + i / kinds[k].every) % c->size) {
-                tti_check_delay_rank();
+        TTI_CHECK_CASE(c, "laggards/f32/%lld", (long long)p.shape[0]) {
+            for (int i = 0; i < operations; i++) {
+                if (i % kinds[k].every == 0 && c->rank == (p.root + i / kinds[k].every) % c->size) {
+                    tti_check_delay_rank();
+                }
+                struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+                sub.way = tti_check_random_completion(&sub, 0, 4);
+                tti_check_run(&sub, collective->form, &p);
+                tti_check_merge(c, &sub);
             }
-            struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
-            sub.way = tti_check_random_completion(&sub, 0, 4);
-            tti_check_run(&sub, collective->form, &p);
-            tti_check_merge(c, &sub);
         }
-        tti_check_end(c);
     }
 }
 

@@ -11,23 +11,20 @@
 
 static void prepare(struct tti_check_job *job)
 {
-    struct tti_check *c = &job->check;
+    const struct tti_check *c = &job->check;
     const struct tti_check_plan *p = &job->plan;
     const bool is_root = c->rank == p->root;
     tti_check_parts_make(&job->parts, c->size, p);
     tti_check_parts_shape(p, job->parts.rows, job->input_shape);
-    tti_check_tensor_make(c, &job->input, p->dtype, p->ndim, job->input_shape, p->layout);
-    tti_check_tensor_make(c, &job->output, p->dtype, p->ndim, p->shape, p->layout);
-    tti_check_tensor_fill(c, &job->input, 0, job->input.count, c->rank, p->pattern, 0);
-    tti_check_tensor_seal(&job->input);
-    job->target = job->output.t;
+    tti_check_job_tensors(job, job->input_shape, p->shape);
     if (p->in_place && is_root) {
         const size_t own = tti_check_parts_first(&job->parts, c->rank, 0);
         job->target = tti_check_tensor_view(&job->input, own, p->ndim, p->shape);
+        job->operation.output = &job->target;
+        job->result = &job->target;
+    } else if (p->in_place) {
+        job->operation.input = NULL;
     }
-    job->result = &job->target;
-    job->operation = (struct tti_check_operation){
-        .kind = TTI_CHECK_SCATTER, .input = is_root || !p->in_place ? &job->input.t : NULL, .output = &job->target};
 }
 
 static void verify(struct tti_check_job *job, bool ok)
@@ -47,4 +44,4 @@ static void verify(struct tti_check_job *job, bool ok)
     tti_check_tensor_unchanged(c, &job->input, "the input");
 }
 
-const struct tti_check_form tti_check_scatter_form = {"scatter", prepare, verify};
+const struct tti_check_form tti_check_scatter_form = {"scatter", TTI_CHECK_SCATTER, prepare, verify};

@@ -268,29 +268,23 @@ static void nothing(struct tti_check *c)
 
 static void elsewhere(struct tti_check *c)
 {
-    if (tti_check_begin(c, "elsewhere/host")) {
+    TTI_CHECK_CASE(c, "elsewhere/host") {
         host_memory(c, false);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "elsewhere/host-that-claims-to-be-the-device")) {
+    TTI_CHECK_CASE(c, "elsewhere/host-that-claims-to-be-the-device") {
         host_memory(c, true);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "elsewhere/other-index")) {
+    TTI_CHECK_CASE(c, "elsewhere/other-index") {
         tti_arena_driver(c->arena)->count() > 1 ? other_index(c) : tti_check_skip(c);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "cpu-beside-it/own")) {
+    TTI_CHECK_CASE(c, "cpu-beside-it/own") {
         on_the_cpu(c, false);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "cpu-beside-it/pinned")) {
+    TTI_CHECK_CASE(c, "cpu-beside-it/pinned") {
         on_the_cpu(c, true);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "inherited")) {
+    TTI_CHECK_CASE(c, "inherited") {
         inherited(c);
-        tti_check_end(c);
     }
 }
 
@@ -305,21 +299,16 @@ void tti_check_device_cases(struct tti_check *c)
     elsewhere(c);
     tti_check_device_stream_cases(c);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        if (tti_check_begin(c, "memory/%lld", (long long)sizes[i])) {
+        TTI_CHECK_CASE(c, "memory/%lld", (long long)sizes[i]) {
             group_memory(c, (size_t)sizes[i]);
-            tti_check_end(c);
         }
     }
     for (int64_t chunk = 4096; chunk <= (c->quick ? 4096 : 1 << 18); chunk *= 64) {
-        if (tti_check_begin(c, "chunks/%lld", (long long)chunk)) {
+        TTI_CHECK_CASE(c, "chunks/%lld", (long long)chunk) {
             in_chunks_of(c, chunk);
-            tti_check_end(c);
         }
     }
-    if (tti_check_begin(c, "nothing")) {
-        while (tti_check_next_round(c, 0)) {
-            nothing(c);
-        }
-        tti_check_end(c);
+    TTI_CHECK_ROUNDS(c, 0, "nothing") {
+        nothing(c);
     }
 }

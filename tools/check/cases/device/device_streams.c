@@ -213,19 +213,14 @@ void tti_check_device_stream_cases(struct tti_check *c)
 {
     static const int64_t counts[] = {5, 1000, 100003};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        if (tti_check_begin(c, "stream/behind/%lld", (long long)counts[i])) {
-            while (tti_check_next_round(c, 0)) {
-                inside(c, behind_a_stream, counts[i]);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 0, "stream/behind/%lld", (long long)counts[i]) {
+            inside(c, behind_a_stream, counts[i]);
         }
-        if (tti_check_begin(c, "stream/ahead/%lld", (long long)counts[i])) {
+        TTI_CHECK_CASE(c, "stream/ahead/%lld", (long long)counts[i]) {
             inside(c, ahead_of_a_stream, counts[i]);
-            tti_check_end(c);
         }
     }
-    if (tti_check_begin(c, "stream/default")) {
+    TTI_CHECK_CASE(c, "stream/default") {
         default_stream(c);
-        tti_check_end(c);
     }
 }

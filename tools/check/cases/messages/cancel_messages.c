@@ -14,16 +14,6 @@
 
 enum { TAG = 40, DECISION = 42 };
 
-static int next_of(const struct tti_check *c)
-{
-    return (c->rank + 1) % c->size;
-}
-
-static int previous_of(const struct tti_check *c)
-{
-    return (c->rank + c->size - 1) % c->size;
-}
-
 static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill, int number)
 {
     tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
@@ -47,9 +37,10 @@ static void pass_on(struct tti_check *c, int64_t count, int tag, int number)
     struct tti_check_tensor in;
     make(c, &out, count, true, number);
     make(c, &in, count, false, 0);
-    if (tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &out.t, next_of(c), &in.t, previous_of(c), tag, NULL))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c), TTI_CHECK_RAW,
-                              (uint64_t)number << 32);
+    if (tti_check_ok(c, "sendrecv",
+                     tti_check_sendrecv(c, &out.t, tti_check_next(c), &in.t, tti_check_previous(c), tag, NULL))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, tti_check_previous(c),
+                              TTI_CHECK_RAW, (uint64_t)number << 32);
     }
     tti_check_tensor_free(&out);
     tti_check_tensor_free(&in);
@@ -69,7 +60,7 @@ static void recv_unmatched(struct tti_check *c, int64_t count, bool any)
     struct tti_check_tensor x;
     struct tti_check_pending f;
     make(c, &x, count, false, 0);
-    start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : previous_of(c), any ? TUTTI_ANY_TAG : TAG,
+    start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : tti_check_previous(c), any ? TUTTI_ANY_TAG : TAG,
                tti_check_random_completion(c, 1, 0));
     expect_withdrawn(c, &f, &x);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
@@ -95,14 +86,14 @@ static void recv_one_of_two(struct tti_check *c, int64_t count)
     struct tti_check_tensor out;
     for (int i = 0; i < 2; i++) {
         make(c, &x[i], count, false, 0);
-        start_recv(c, &f[i], &x[i], previous_of(c), TAG, tti_check_random_completion(c, (uint64_t)i, 0));
+        start_recv(c, &f[i], &x[i], tti_check_previous(c), TAG, tti_check_random_completion(c, (uint64_t)i, 0));
     }
     expect_withdrawn(c, &f[0], &x[0]);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     make(c, &out, count, true, 2);
-    tti_check_ok(c, "send", tti_check_send(c, &out.t, next_of(c), TAG));
+    tti_check_ok(c, "send", tti_check_send(c, &out.t, tti_check_next(c), TAG));
     if (tti_check_ok(c, "the other receive", tti_check_pending_finish(c, &f[1]))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &x[1]), TUTTI_F32, 0, x[1].count, previous_of(c),
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &x[1]), TUTTI_F32, 0, x[1].count, tti_check_previous(c),
                               TTI_CHECK_RAW, (uint64_t)2 << 32);
     }
     tti_check_tensor_free(&out);
@@ -117,13 +108,13 @@ static void recv_too_late(struct tti_check *c, int64_t count)
     struct tti_check_pending f;
     make(c, &out, count, true, 3);
     make(c, &x, count, false, 0);
-    start_recv(c, &f, &x, previous_of(c), TAG, TTI_CHECK_WAIT);
-    tti_check_ok(c, "send", tti_check_send(c, &out.t, next_of(c), TAG));
+    start_recv(c, &f, &x, tti_check_previous(c), TAG, TTI_CHECK_WAIT);
+    tti_check_ok(c, "send", tti_check_send(c, &out.t, tti_check_next(c), TAG));
     tti_check_ok(c, "the wait", tutti_work_wait(f.work, TUTTI_FOREVER));
     tti_check_status(c, "work_cancel behind the end", tutti_work_cancel(f.work, &c->error), TUTTI_TOO_LATE);
     if (tti_check_ok(c, "recv", tti_check_pending_finish(c, &f))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, previous_of(c), TTI_CHECK_RAW,
-                              (uint64_t)3 << 32);
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, tti_check_previous(c),
+                              TTI_CHECK_RAW, (uint64_t)3 << 32);
     }
     tti_check_tensor_free(&out);
     tti_check_tensor_free(&x);
@@ -138,7 +129,8 @@ static void batch_unmatched(struct tti_check *c, int64_t count)
     tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
     for (int i = 0; i < MEMBERS; i++) {
         make(c, &x[i], count, false, 0);
-        tti_check_ok(c, "recv in a batch", tutti_recv(c->group, &x[i].t, previous_of(c), TAG + 10 + i, NULL, NULL));
+        tti_check_ok(c, "recv in a batch",
+                     tutti_recv(c->group, &x[i].t, tti_check_previous(c), TAG + 10 + i, NULL, NULL));
     }
     tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
     tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END});
@@ -163,24 +155,25 @@ static void send(struct tti_check *c, int64_t count)
     make(c, &out, count, true, 20);
     make(c, &mark, count, true, 21);
     tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
-    tti_check_pending_start(
-        c, &f,
-        &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &out.t, .destination = next_of(c), .tag = TAG});
+    tti_check_pending_start(c, &f,
+                            &(struct tti_check_operation){
+                                .kind = TTI_CHECK_SEND, .input = &out.t, .destination = tti_check_next(c), .tag = TAG});
     const tutti_status answer = tutti_work_cancel(f.work, &c->error);
     tti_check_expect_i64(c, "work_cancel of a send gives OK or TOO_LATE",
                          answer == TUTTI_OK || answer == TUTTI_TOO_LATE, 1);
     tti_check_pending_init(c, &marked, tti_check_random_completion(c, 2, 0));
     tti_check_pending_start(
         c, &marked,
-        &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &mark.t, .destination = next_of(c), .tag = TAG});
+        &(struct tti_check_operation){
+            .kind = TTI_CHECK_SEND, .input = &mark.t, .destination = tti_check_next(c), .tag = TAG});
     int64_t withdrawn = answer == TUTTI_OK;
     int64_t theirs = -1;
     tti_check_ok(c, "sendrecv",
-                 tti_check_sendrecv_values(c, &withdrawn, next_of(c), &theirs, previous_of(c), DECISION));
+                 tti_check_sendrecv_values(c, &withdrawn, tti_check_next(c), &theirs, tti_check_previous(c), DECISION));
     for (int number = theirs ? 21 : 20; number <= 21; number++) {
         make(c, &in, count, false, 0);
-        if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, previous_of(c), TAG, NULL))) {
-            tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c),
+        if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, tti_check_previous(c), TAG, NULL))) {
+            tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, tti_check_previous(c),
                                   TTI_CHECK_RAW, (uint64_t)number << 32);
         }
         tti_check_tensor_free(&in);

@@ -48,11 +48,10 @@ static void expect_message(struct tti_check *c, const tutti_message *m, int sour
     tti_check_expect_i64(c, "bytes of the message", m->bytes, (int64_t)(count * tutti_dtype_size(dtype)));
 }
 
-/* The rounds of a case. A barrier keeps the messages of two rounds apart: some receives take a message of any rank. */
-static bool next_round(struct tti_check *c, int64_t bytes)
+/* Before each round: a receive from any rank takes no message of the next round. */
+static void keep_apart(struct tti_check *c)
 {
     tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
-    return tti_check_next_round(c, bytes);
 }
 
 static int next_of(const struct tti_check *c, int distance)
@@ -93,33 +92,25 @@ static void rings(struct tti_check *c)
         if (c->quick && bytes[i] > 140000) {
             break;
         }
-        if (tti_check_begin(c, "sendrecv/ring/%lld", (long long)bytes[i])) {
-            while (next_round(c, bytes[i])) {
-                ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, bytes[i], "sendrecv/ring/%lld", (long long)bytes[i]) {
+            keep_apart(c);
+            ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1);
         }
-        if (tti_check_begin(c, "sendrecv/self/%lld", (long long)bytes[i])) {
-            while (next_round(c, bytes[i])) {
-                ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_UNALIGNED, 0);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, bytes[i], "sendrecv/self/%lld", (long long)bytes[i]) {
+            keep_apart(c);
+            ring(c, TUTTI_U8, 1, &bytes[i], TTI_CHECK_COMPACT, TTI_CHECK_UNALIGNED, 0);
         }
     }
     for (tutti_dtype dtype = 1; dtype < TUTTI_DTYPE_COUNT; dtype++) {
         const int64_t shape[3] = {5, 3, 41};
-        if (tti_check_begin(c, "sendrecv/types/%s", tutti_dtype_name(dtype))) {
-            while (next_round(c, 0)) {
-                ring(c, dtype, 3, shape, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, c->size - 1);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 0, "sendrecv/types/%s", tutti_dtype_name(dtype)) {
+            keep_apart(c);
+            ring(c, dtype, 3, shape, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, c->size - 1);
         }
-        if (tti_check_begin(c, "sendrecv/strided/%s", tutti_dtype_name(dtype))) {
-            while (next_round(c, 0)) {
-                ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
-                ring(c, dtype, 3, shape, TTI_CHECK_FLIPPED, TTI_CHECK_BACKWARDS, c->size - 1);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 0, "sendrecv/strided/%s", tutti_dtype_name(dtype)) {
+            keep_apart(c);
+            ring(c, dtype, 3, shape, TTI_CHECK_TRANSPOSED, TTI_CHECK_STRIDED, 1);
+            ring(c, dtype, 3, shape, TTI_CHECK_FLIPPED, TTI_CHECK_BACKWARDS, c->size - 1);
         }
     }
 }
@@ -414,44 +405,34 @@ static void pair_cases(struct tti_check *c)
     static const int64_t counts[] = {0, 1, 30, 3000, 70000};
     static const int64_t shape[3] = {4, 5, 600};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        if (tti_check_begin(c, "send-recv/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                ping_pong(c, counts[i], c->quick ? 3 : 20);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "send-recv/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            ping_pong(c, counts[i], c->quick ? 3 : 20);
         }
-        if (tti_check_begin(c, "probe/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                c->size > 1 ? probing(c, counts[i]) : tti_check_skip(c);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "probe/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            c->size > 1 ? probing(c, counts[i]) : tti_check_skip(c);
         }
-        if (tti_check_begin(c, "any-source/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                c->size > 1 ? any_source(c, counts[i], false) : tti_check_skip(c);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "any-source/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            c->size > 1 ? any_source(c, counts[i], false) : tti_check_skip(c);
         }
-        if (tti_check_begin(c, "any-source-alloc/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                c->size > 1 ? any_source(c, counts[i], true) : tti_check_skip(c);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "any-source-alloc/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            c->size > 1 ? any_source(c, counts[i], true) : tti_check_skip(c);
         }
-        if (counts[i] > 0 && tti_check_begin(c, "unfit/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                const bool promised = (c->capabilities & TUTTI_CAP_CHECKS_CALLS) != 0;
-                c->size > 1 && promised ? unfit(c, counts[i]) : tti_check_skip(c);
-            }
-            tti_check_end(c);
+    }
+    for (size_t i = 1; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "unfit/%lld", (long long)counts[i]) {
+            const bool promised = (c->capabilities & TUTTI_CAP_CHECKS_CALLS) != 0;
+            keep_apart(c);
+            c->size > 1 && promised ? unfit(c, counts[i]) : tti_check_skip(c);
         }
     }
     for (int ndim = 0; ndim <= 3; ndim++) {
-        if (tti_check_begin(c, "recv-alloc/%dd", ndim)) {
-            while (next_round(c, 0)) {
-                c->size > 1 ? unknown_shape(c, ndim % 2 == 0 ? TUTTI_F16 : TUTTI_I64, ndim, shape) : tti_check_skip(c);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 0, "recv-alloc/%dd", ndim) {
+            keep_apart(c);
+            c->size > 1 ? unknown_shape(c, ndim % 2 == 0 ? TUTTI_F16 : TUTTI_I64, ndim, shape) : tti_check_skip(c);
         }
     }
 }
@@ -463,40 +444,30 @@ void tti_check_p2p_cases(struct tti_check *c)
     pair_cases(c);
     tti_check_probe_cases(c);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        if (tti_check_begin(c, "batch/receive-first/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                batch_all(c, counts[i], true);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "batch/receive-first/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            batch_all(c, counts[i], true);
         }
-        if (tti_check_begin(c, "batch/send-first/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                batch_all(c, counts[i], false);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "batch/send-first/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            batch_all(c, counts[i], false);
         }
-        if (tti_check_begin(c, "batch/tags/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                several(c, false, counts[i]);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "batch/tags/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            several(c, false, counts[i]);
         }
-        if (tti_check_begin(c, "batch/order/%lld", (long long)counts[i])) {
-            while (next_round(c, 4 * counts[i])) {
-                several(c, true, counts[i]);
-            }
-            tti_check_end(c);
+        TTI_CHECK_ROUNDS(c, 4 * counts[i], "batch/order/%lld", (long long)counts[i]) {
+            keep_apart(c);
+            several(c, true, counts[i]);
         }
     }
-    if (tti_check_begin(c, "sendrecv/many")) {
-        while (next_round(c, 0)) {
-            const int64_t count = 3;
-            for (int i = 0; i < (c->quick ? 50 : 300); i++) {
-                struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
-                ring(&sub, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1 + i);
-                tti_check_merge(c, &sub);
-            }
+    TTI_CHECK_ROUNDS(c, 0, "sendrecv/many") {
+        keep_apart(c);
+        const int64_t count = 3;
+        for (int i = 0; i < (c->quick ? 50 : 300); i++) {
+            struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
+            ring(&sub, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT, TTI_CHECK_COMPACT, 1 + i);
+            tti_check_merge(c, &sub);
         }
-        tti_check_end(c);
     }
 }

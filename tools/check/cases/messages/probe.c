@@ -15,16 +15,6 @@
 
 enum { TAG = 60, SOON_MS = 20 };
 
-static int next_of(const struct tti_check *c)
-{
-    return (c->rank + 1) % c->size;
-}
-
-static int previous_of(const struct tti_check *c)
-{
-    return (c->rank + c->size - 1) % c->size;
-}
-
 static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill)
 {
     tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
@@ -36,9 +26,9 @@ static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count,
 static void start_send(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
 {
     tti_check_pending_init(c, f, tti_check_random_completion(c, 1, 0));
-    tti_check_pending_start(
-        c, f,
-        &(struct tti_check_operation){.kind = TTI_CHECK_SEND, .input = &x->t, .destination = next_of(c), .tag = TAG});
+    tti_check_pending_start(c, f,
+                            &(struct tti_check_operation){
+                                .kind = TTI_CHECK_SEND, .input = &x->t, .destination = tti_check_next(c), .tag = TAG});
 }
 
 static void start_probe(struct tti_check *c, struct tti_check_pending *f, int peer, int tag, tutti_message *m)
@@ -56,7 +46,7 @@ static tutti_status probe(struct tti_check *c, int peer, int tag, tutti_message 
 
 static void expect_message(struct tti_check *c, const tutti_message *m, int64_t count)
 {
-    tti_check_expect_i64(c, "source of the message", m->source, previous_of(c));
+    tti_check_expect_i64(c, "source of the message", m->source, tti_check_previous(c));
     tti_check_expect_i64(c, "tag of the message", m->tag, TAG);
     tti_check_expect_i64(c, "dtype of the message", m->dtype, TUTTI_F32);
     tti_check_expect_i64(c, "count of the message", m->count, count);
@@ -67,9 +57,9 @@ static void receive(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor x;
     make(c, &x, count, false);
-    if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, previous_of(c), TAG, NULL))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, previous_of(c), TTI_CHECK_RAW,
-                              0);
+    if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, tti_check_previous(c), TAG, NULL))) {
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, tti_check_previous(c),
+                              TTI_CHECK_RAW, 0);
     }
     tti_check_tensor_free(&x);
 }
@@ -81,7 +71,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
     struct tti_check_pending sent;
     struct tti_check_pending probed;
     tutti_message m = TUTTI_MESSAGE_INIT;
-    const int peer = any ? TUTTI_ANY_SOURCE : previous_of(c);
+    const int peer = any ? TUTTI_ANY_SOURCE : tti_check_previous(c);
     const int tag = any ? TUTTI_ANY_TAG : TAG;
     make(c, &out, count, true);
     start_probe(c, &probed, peer, tag, &m);
@@ -93,7 +83,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
     for (int i = 0; i < 2; i++) {
         m = (tutti_message)TUTTI_MESSAGE_INIT;
         c->way = i == 0 ? TTI_CHECK_SYNC : c->way;
-        if (tti_check_ok(c, "probe_wait", probe(c, i == 0 ? peer : previous_of(c), tag, i == 0 ? &m : NULL)) &&
+        if (tti_check_ok(c, "probe_wait", probe(c, i == 0 ? peer : tti_check_previous(c), tag, i == 0 ? &m : NULL)) &&
             i == 0) {
             expect_message(c, &m, count);
         }
@@ -124,10 +114,10 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
     tutti_message m = TUTTI_MESSAGE_INIT;
     make(c, &in, count, false);
     tti_check_pending_init(c, &received, tti_check_random_completion(c, 3, 0));
-    tti_check_pending_start(
-        c, &received,
-        &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &in.t, .source = previous_of(c), .tag = TAG});
-    start_probe(c, &probed, previous_of(c), TAG, &m);
+    tti_check_pending_start(c, &received,
+                            &(struct tti_check_operation){
+                                .kind = TTI_CHECK_RECV, .output = &in.t, .source = tti_check_previous(c), .tag = TAG});
+    start_probe(c, &probed, tti_check_previous(c), TAG, &m);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     for (int i = 0; i < 2; i++) {
         make(c, &out[i], count + i, true);
@@ -137,8 +127,8 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
         expect_message(c, &m, count + 1);
     }
     if (tti_check_ok(c, "the receive before it", tti_check_pending_finish(c, &received))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, previous_of(c), TTI_CHECK_RAW,
-                              0);
+        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, tti_check_previous(c),
+                              TTI_CHECK_RAW, 0);
     }
     receive(c, count + 1);
     for (int i = 0; i < 2; i++) {
@@ -151,7 +141,7 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
 /* The deadline ends the probe and nothing else. */
 static void deadline(struct tti_check *c)
 {
-    const int peers[2] = {previous_of(c), TUTTI_ANY_SOURCE};
+    const int peers[2] = {tti_check_previous(c), TUTTI_ANY_SOURCE};
     for (int i = 0; i < 4; i++) {
         tutti_message m = TUTTI_MESSAGE_INIT;
         const int peer = peers[i % 2];
@@ -178,15 +168,15 @@ static void cancelled(struct tti_check *c)
     struct tti_check_pending sent;
     tutti_cancel_token *token = NULL;
     for (int i = 0; i < 2; i++) {
-        start_probe(c, &f, i == 0 ? previous_of(c) : TUTTI_ANY_SOURCE, TAG, NULL);
+        start_probe(c, &f, i == 0 ? tti_check_previous(c) : TUTTI_ANY_SOURCE, TAG, NULL);
         tti_check_ok(c, "work_cancel", tutti_work_cancel(f.work, &c->error));
         tti_check_status(c, "a withdrawn probe", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
     }
     tti_check_ok(c, "cancel_token_create", tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &c->error));
     tti_check_pending_init(c, &f, tti_check_random_completion(c, 2, 0));
-    tti_check_pending_start(
-        c, &f,
-        &(struct tti_check_operation){.kind = TTI_CHECK_PROBE, .source = previous_of(c), .tag = TAG, .token = token});
+    tti_check_pending_start(c, &f,
+                            &(struct tti_check_operation){
+                                .kind = TTI_CHECK_PROBE, .source = tti_check_previous(c), .tag = TAG, .token = token});
     tti_check_ok(c, "cancel_token_cancel", tutti_cancel_token_cancel(token, NULL, &c->error));
     tti_check_status(c, "a probe whose token has fired", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
     tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
@@ -202,10 +192,9 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
 {
     static const int64_t counts[] = {0, 1, 1000, 100003};
     for (int i = 0; i < 4; i++) {
-        if (tti_check_begin(c, "probe-wait/%s/%lld", name, (long long)counts[i])) {
+        TTI_CHECK_CASE(c, "probe-wait/%s/%lld", name, (long long)counts[i]) {
             c->messages && c->size > 1 ? run(c, counts[i]) : tti_check_skip(c);
             tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
-            tti_check_end(c);
         }
     }
 }
@@ -215,12 +204,10 @@ void tti_check_probe_cases(struct tti_check *c)
     sized(c, "one", from_one);
     sized(c, "anybody", from_anybody);
     sized(c, "behind-a-receive", behind_a_receive);
-    if (tti_check_begin(c, "probe-wait/deadline")) {
+    TTI_CHECK_CASE(c, "probe-wait/deadline") {
         c->messages && c->size > 1 ? deadline(c) : tti_check_skip(c);
-        tti_check_end(c);
     }
-    if (tti_check_begin(c, "probe-wait/cancelled")) {
+    TTI_CHECK_CASE(c, "probe-wait/cancelled") {
         c->messages && c->size > 1 ? cancelled(c) : tti_check_skip(c);
-        tti_check_end(c);
     }
 }
