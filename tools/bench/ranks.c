@@ -8,18 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench.h"
 #include "bench/beside/beside.h"
 #include "bench/measure/buffers.h"
-#include "bench/measure/collectives.h"
 #include "bench/measure/data.h"
-#include "bench/measure/measure.h"
-#include "bench/measure/samples.h"
-#include "bench/options.h"
 #include "bench/overlap/overlap.h"
 #include "bench/overlap/steps.h"
 #include "bench/report/json.h"
-#include "bench/report/machine.h"
 #include "bench/report/table.h"
 #include "bench/roofline/roofline.h"
 #include "common/devices.h"

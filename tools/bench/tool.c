@@ -8,13 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/bench.h"
 #include "bench/beside/plugin.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/measure.h"
-#include "bench/options.h"
 #include "bench/overlap/tool.h"
-#include "check/operation/calls.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"

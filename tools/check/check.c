@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "check/cases/cases.h"
-#include "check/collectives.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
 #include "check/operation/completion.h"
@@ -236,21 +235,33 @@ static bool open_device(struct tti_check *c)
     return true;
 }
 
+static tutti_status create_group(tutti_group *parent, const tutti_config *config, tutti_group **group,
+                                 tutti_error *error)
+{
+    const int size = tutti_group_size(parent);
+    int32_t *ranks = tti_check_memory((size_t)size * sizeof(int32_t));
+    for (int i = 0; i < size; i++) {
+        ranks[i] = i;
+    }
+    const tutti_status status = tutti_group_create(parent, ranks, size, config, group, error);
+    free(ranks);
+    return status;
+}
+
+tutti_group *tti_check_group_of_all(struct tti_check *c, const tutti_config *config)
+{
+    tutti_group *group = NULL;
+    return tti_check_ok(c, "group_create", create_group(c->group, config, &group, &c->error)) ? group : NULL;
+}
+
 static bool make_group(struct tti_check *c)
 {
     char text[32];
     const char *settings[2];
-    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
-    }
     tti_device_settings(c->options->device, text, settings);
-    const tutti_status status = tutti_group_create(
-        c->parent, ranks, c->size,
-        TUTTI_CONFIG(.lanes = TTI_CHECK_LANE_COUNT, .timeout_ms = c->options->timeout_ms, .settings = settings),
-        &c->group, &c->error);
-    free(ranks);
-    if (status != TUTTI_OK) {
+    const tutti_config *config =
+        TUTTI_CONFIG(.lanes = TTI_CHECK_LANE_COUNT, .timeout_ms = c->options->timeout_ms, .settings = settings);
+    if (create_group(c->parent, config, &c->group, &c->error) != TUTTI_OK) {
         c->group = NULL;
         stop(c, c->error.message);
         return false;

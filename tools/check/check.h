@@ -134,6 +134,9 @@ void tti_check_merge(struct tti_check *c, const struct tti_check *sub);
 /* Adds to the name under which failures of a sub-check are printed. */
 void tti_check_label(struct tti_check *sub, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A group of the same ranks in the same order; NULL having noted the failure. */
+tutti_group *tti_check_group_of_all(struct tti_check *c, const tutti_config *config);
+
 /* One rank of the suite, to the end, with groups made from `parent`. True on every rank if every case passed on every
  * rank. */
 bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent);

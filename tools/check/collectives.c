@@ -41,3 +41,10 @@ const struct tti_check_collective tti_check_collectives[] = {
     {"device", 0, NULL, tti_check_device_cases},
 };
 const size_t tti_check_collectives_count = sizeof(tti_check_collectives) / sizeof(tti_check_collectives[0]);
+
+struct tti_check_plan tti_check_plan_for(const struct tti_check_collective *collective, int64_t count)
+{
+    struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, collective->traits & REDUCES ? TUTTI_SUM : 0, count);
+    p.spread = collective->traits & SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
+    return p;
+}

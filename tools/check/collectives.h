@@ -4,6 +4,7 @@
 #define TTI_CHECK_COLLECTIVES_H
 
 #include "check/check.h"
+#include "check/plan.h"
 
 enum {
     TTI_CHECK_REDUCES = 1,
@@ -27,5 +28,9 @@ struct tti_check_collective {
 /* Every collective and every irregular chapter of the suite, in the order of the table. */
 extern const struct tti_check_collective tti_check_collectives[];
 extern const size_t tti_check_collectives_count;
+
+/* The simplest plan that the collective takes: `count` elements of f32, a sum if it reduces, uneven parts if it takes
+ * counts. */
+struct tti_check_plan tti_check_plan_for(const struct tti_check_collective *collective, int64_t count);
 
 #endif

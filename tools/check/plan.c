@@ -2,7 +2,6 @@
 /* Plans: the simplest one for a number of elements, and valid ones by chance. */
 #include "check/plan.h"
 
-#include "check/check.h"
 #include "check/collectives.h"
 #include "check/data/data.h"
 #include "check/reference/float_format.h"

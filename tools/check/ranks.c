@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "check/check.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 

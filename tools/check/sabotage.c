@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-#include "check/check.h"
-
 bool tti_check_sabotaged(const struct tti_check *c, enum tti_check_spoil what)
 {
     static const char *const names[] = {[TTI_CHECK_SPOIL_RESULT] = "result",

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
 #include "check/ranks.h"
 #include "common/devices.h"
 #include "common/launcher.h"

@@ -7,8 +7,6 @@
 
 #include "backends/engine_ops.h"
 #include "backends/nccl/library/options.h"
-#include "base/host/cpu.h"
-#include "device/device.h"
 #include "info/info.h"
 #include "kernels/kernels.h"
 

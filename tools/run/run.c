@@ -17,13 +17,9 @@
 #include <unistd.h>
 
 #include "run/exit_codes.h"
-#include "run/identity.h"
-#include "run/job/job.h"
 #include "run/job/supervise.h"
-#include "run/nodes/nodes.h"
 #include "run/nodes/rendezvous.h"
 #include "run/nodes/shutdown.h"
-#include "run/options.h"
 #include "run/process/affinity.h"
 #include "run/process/descriptor_limit.h"
 #include "run/process/environment.h"

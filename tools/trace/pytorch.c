@@ -18,7 +18,6 @@
 
 #include "trace/collective_filter.h"
 #include "trace/pickle.h"
-#include "trace/record.h"
 
 #define NAME 128
 

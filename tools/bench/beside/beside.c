@@ -7,15 +7,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bench/bench.h"
-#include "bench/beside/peer.h"
 #include "bench/beside/plugin.h"
 #include "bench/measure/buffers.h"
-#include "bench/measure/collectives.h"
 #include "bench/measure/data.h"
 #include "bench/measure/patterns.h"
 #include "bench/measure/samples.h"
-#include "check/operation/calls.h"
 
 #define SETTINGS 64 /* at most */
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "bench/beside/beside.h"
-#include "bench/beside/peer.h"
 
 #define SUFFIX ".so"
 

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/measure/measure.h"
-
 #define RESAMPLES 1000
 #define SEED      UINT64_C(0x9e3779b97f4a7c15)
 

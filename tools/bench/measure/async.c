@@ -7,9 +7,6 @@
 #include "bench/measure/async.h"
 
 #include "base/clock.h"
-#include "bench/bench.h"
-#include "bench/measure/collectives.h"
-#include "check/operation/calls.h"
 
 #define CLOCK_READINGS 1000
 

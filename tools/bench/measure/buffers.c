@@ -10,7 +10,6 @@
 #include <string.h>
 #include <tutti/memory.h>
 
-#include "bench/bench.h"
 #include "common/arena.h"
 #include "common/devices.h"
 

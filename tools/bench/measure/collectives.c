@@ -7,9 +7,6 @@
 
 #include <ctype.h>
 
-#include "bench/options.h"
-#include "check/operation/calls.h"
-
 const struct tti_bench_collective tti_bench_collectives[] = {
     {"all_reduce", TUTTI_OP_ALL_REDUCE, TTI_CHECK_ALL_REDUCE, TTI_BENCH_REDUCES | TTI_BENCH_IN_PLACE,
      TTI_BENCH_BUS_TWICE, TTI_BENCH_ONE_CALL},

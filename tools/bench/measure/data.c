@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "check/data/data.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 #include "check/reference/float_format.h"
 #include "check/reference/fold.h"

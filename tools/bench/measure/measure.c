@@ -15,18 +15,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "bench/bench.h"
 #include "bench/beside/beside.h"
 #include "bench/beside/ratio.h"
 #include "bench/measure/async.h"
 #include "bench/measure/buffers.h"
-#include "bench/measure/collectives.h"
 #include "bench/measure/data.h"
 #include "bench/measure/patterns.h"
-#include "bench/measure/samples.h"
-#include "bench/options.h"
 #include "bench/roofline/roofline.h"
-#include "check/operation/calls.h"
 #include "check/plan.h"
 
 #define WARM_UP     2

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "bench/bench.h"
 
 #define AWAKE_NS 20000 /* before the common start */
 

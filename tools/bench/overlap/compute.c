@@ -8,7 +8,6 @@
 
 #include <time.h>
 
-#include "bench/bench.h"
 #include "bench/measure/samples.h"
 
 #define TRIALS   8 /* the fastest counts: every disturbance makes a trial slower */

@@ -4,9 +4,7 @@
 
 #include <jansson.h>
 
-#include "bench/overlap/overlap.h"
 #include "bench/overlap/report.h"
-#include "bench/overlap/steps.h"
 #include "bench/report/json.h"
 
 static bool set(json_t *object, const char *key, json_t *value)

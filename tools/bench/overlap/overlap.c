@@ -11,14 +11,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "bench/bench.h"
 #include "bench/measure/data.h"
-#include "bench/measure/samples.h"
-#include "bench/options.h"
-#include "bench/overlap/compute.h"
 #include "bench/overlap/json.h"
 #include "bench/overlap/report.h"
-#include "bench/overlap/steps.h"
 
 #define WARM_UP 2 /* rounds */
 

@@ -4,9 +4,6 @@
 
 #include <inttypes.h>
 
-#include "bench/options.h"
-#include "bench/overlap/overlap.h"
-#include "bench/overlap/steps.h"
 #include "bench/report/table.h"
 
 #define BUSY 1.2 /* a computation that takes this many times the step is disturbed */

@@ -5,8 +5,6 @@
  */
 #include "bench/overlap/steps.h"
 
-#include "bench/overlap/compute.h"
-
 const char *const tti_overlap_names[TTI_OVERLAP_FORMS] = {
     [TTI_OVERLAP_COMPUTE] = "compute",   [TTI_OVERLAP_COMMUNICATE] = "communicate",
     [TTI_OVERLAP_IN_TURN] = "in_turn",   [TTI_OVERLAP_OVERLAPPED] = "overlap",

@@ -4,7 +4,6 @@
 
 #include <argp.h>
 
-#include "bench/options.h"
 #include "bench/overlap/steps.h"
 #include "bench/tool.h"
 #include "common/number.h"

@@ -8,13 +8,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "bench/bench.h"
 #include "bench/beside/beside.h"
-#include "bench/measure/collectives.h"
-#include "bench/measure/measure.h"
-#include "bench/measure/samples.h"
-#include "bench/options.h"
-#include "bench/report/machine.h"
 #include "bench/report/table.h"
 #include "device/device.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/host/cpu.h"
-#include "bench/bench.h"
 #include "bench/measure/async.h"
 #include "bench/measure/samples.h"
 #include "info/info.h"

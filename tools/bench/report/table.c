@@ -5,13 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "bench/bench.h"
 #include "bench/beside/beside.h"
-#include "bench/measure/collectives.h"
-#include "bench/measure/measure.h"
-#include "bench/options.h"
-#include "bench/report/machine.h"
-#include "bench/roofline/hop.h"
 #include "bench/roofline/roofline.h"
 #include "device/device.h"
 

@@ -10,9 +10,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
-#include "bench/bench.h"
 #include "bench/measure/samples.h"
-#include "bench/roofline/page.h"
 
 #define LINE       128 /* two cache lines, which some CPUs fetch together */
 #define TRIALS     16

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
 #include "bench/measure/samples.h"
 
 #define BYTES ((size_t)TTI_ROOFLINE_PAGE)

@@ -11,12 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "bench/bench.h"
 #include "bench/measure/collectives.h"
-#include "bench/measure/measure.h"
-#include "bench/measure/samples.h"
-#include "bench/roofline/hop.h"
-#include "bench/roofline/page.h"
 #include "kernels/kernels.h"
 
 #define PIECE       ((int64_t)1 << 20) /* smaller sizes are repeated up to this amount */

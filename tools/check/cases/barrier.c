@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "check/cases/cases.h"
-#include "check/check.h"
 #include "check/data/device_memory.h"
 #include "check/operation/completion.h"
 #include "check/operation/shortcuts.h"

@@ -5,13 +5,8 @@
 
 #include "check/cases/cases.h"
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
-#include "check/collectives.h"
 #include "check/data/data.h"
-#include "check/operation/completion.h"
-#include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 /* Every collective once small and once not, seen from a member. */
@@ -20,10 +15,8 @@ static void run_all(struct tti_check *c, int64_t count)
     for (size_t i = 0; i < tti_check_collectives_count; i++) {
         const struct tti_check_collective *collective = &tti_check_collectives[i];
         if (collective->form) {
-            const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
-            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
+            struct tti_check_plan p = tti_check_plan_for(collective, count);
             p.root = c->size - 1;
-            p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
             c->way = tti_check_random_completion(c, i, 4);
             tti_check_run(c, collective->form, &p);
         }
@@ -201,12 +194,10 @@ static void nested(struct tti_check *c, int32_t *ranks)
 
 static void many(struct tti_check *c, int32_t *ranks)
 {
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
-    }
+    (void)ranks;
     for (int i = 0; i < (c->quick ? 5 : 40); i++) {
-        tutti_group *group = NULL;
-        if (!tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &group, &c->error))) {
+        tutti_group *group = tti_check_group_of_all(c, NULL);
+        if (!group) {
             return;
         }
         struct tti_check sub = tti_check_sub(c, group, 800 + (uint64_t)i);

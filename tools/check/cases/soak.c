@@ -4,13 +4,9 @@
  * operation follows another. Every operation has data of its own, so a result that belongs to an earlier one is seen.
  */
 #include "check/cases/cases.h"
-#include "check/check.h"
-#include "check/collectives.h"
 #include "check/data/data.h"
-#include "check/operation/completion.h"
 #include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 
 static void sequence(struct tti_check *c, int operations, size_t max_bytes)
 {

@@ -12,14 +12,9 @@
 #include <string.h>
 
 #include "check/cases/cases.h"
-#include "check/check.h"
 #include "check/data/data.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
 #include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 #define DTYPE TUTTI_I32

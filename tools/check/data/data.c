@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
-#include "check/plan.h"
 #include "check/reference/float_format.h"
 
 #define GOLDEN 0x9e3779b97f4a7c15u

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
 #include "check/data/data.h"
 #include "common/arena.h"
 

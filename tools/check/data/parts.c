@@ -4,10 +4,7 @@
 
 #include <stdlib.h>
 
-#include "check/check.h"
 #include "check/data/data.h"
-#include "check/data/tensors.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 /* Rows of the part that `from` gives to `to`; for all but all_to_all `from` is always 0. */

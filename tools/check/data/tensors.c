@@ -12,10 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
-#include "check/plan.h"
 #include "check/sabotage.h"
 #include "common/arena.h"
 

@@ -7,10 +7,7 @@
 #include "check/operation/block_lane.h"
 
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
 #include "check/data/device_memory.h"
-#include "check/operation/jobs.h"
-#include "check/plan.h"
 
 enum { TAG = 900 };
 

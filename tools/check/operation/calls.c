@@ -5,117 +5,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
 #include "check/data/data.h"
 
-static tutti_status collective(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options)
+/* The function, or its asynchronous form, which takes the work as its last argument. */
+#define CALL(function, ...) (work ? function##_async(__VA_ARGS__, work) : function(__VA_ARGS__))
+
+static tutti_status collective(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options,
+                               tutti_work **work)
 {
     switch (o->kind) {
     case TTI_CHECK_ALL_REDUCE:
-        return tutti_all_reduce(g, o->input, o->output, o->op, options);
+        return CALL(tutti_all_reduce, g, o->input, o->output, o->op, options);
     case TTI_CHECK_REDUCE:
-        return tutti_reduce(g, o->input, o->output, o->op, o->root, options);
+        return CALL(tutti_reduce, g, o->input, o->output, o->op, o->root, options);
     case TTI_CHECK_BROADCAST:
-        return tutti_broadcast(g, o->output, o->root, options);
+        return CALL(tutti_broadcast, g, o->output, o->root, options);
     case TTI_CHECK_ALL_GATHER:
-        return tutti_all_gather(g, o->input, o->output, o->dim, options);
+        return CALL(tutti_all_gather, g, o->input, o->output, o->dim, options);
     case TTI_CHECK_GATHER:
-        return tutti_gather(g, o->input, o->output, o->dim, o->root, options);
+        return CALL(tutti_gather, g, o->input, o->output, o->dim, o->root, options);
     case TTI_CHECK_SCATTER:
-        return tutti_scatter(g, o->input, o->output, o->dim, o->root, options);
+        return CALL(tutti_scatter, g, o->input, o->output, o->dim, o->root, options);
     case TTI_CHECK_REDUCE_SCATTER:
-        return tutti_reduce_scatter(g, o->input, o->output, o->op, o->dim, options);
+        return CALL(tutti_reduce_scatter, g, o->input, o->output, o->op, o->dim, options);
     case TTI_CHECK_ALL_TO_ALL:
-        return tutti_all_to_all(g, o->input, o->output, o->dim, options);
+        return CALL(tutti_all_to_all, g, o->input, o->output, o->dim, options);
     case TTI_CHECK_ALL_GATHER_V:
-        return tutti_all_gather_v(g, o->input, o->output, o->dim, o->counts, o->at, options);
+        return CALL(tutti_all_gather_v, g, o->input, o->output, o->dim, o->counts, o->at, options);
     case TTI_CHECK_REDUCE_SCATTER_V:
-        return tutti_reduce_scatter_v(g, o->input, o->output, o->op, o->dim, o->counts, options);
+        return CALL(tutti_reduce_scatter_v, g, o->input, o->output, o->op, o->dim, o->counts, options);
     case TTI_CHECK_ALL_TO_ALL_V:
-        return tutti_all_to_all_v(g, o->input, o->output, o->dim, o->counts, o->at, o->received, o->received_at,
-                                  options);
+        return CALL(tutti_all_to_all_v, g, o->input, o->output, o->dim, o->counts, o->at, o->received, o->received_at,
+                    options);
     default:
-        return tutti_barrier(g, options);
+        return CALL(tutti_barrier, g, options);
     }
 }
 
-static tutti_status collective_async(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options,
-                                     tutti_work **work)
-{
-    switch (o->kind) {
-    case TTI_CHECK_ALL_REDUCE:
-        return tutti_all_reduce_async(g, o->input, o->output, o->op, options, work);
-    case TTI_CHECK_REDUCE:
-        return tutti_reduce_async(g, o->input, o->output, o->op, o->root, options, work);
-    case TTI_CHECK_BROADCAST:
-        return tutti_broadcast_async(g, o->output, o->root, options, work);
-    case TTI_CHECK_ALL_GATHER:
-        return tutti_all_gather_async(g, o->input, o->output, o->dim, options, work);
-    case TTI_CHECK_GATHER:
-        return tutti_gather_async(g, o->input, o->output, o->dim, o->root, options, work);
-    case TTI_CHECK_SCATTER:
-        return tutti_scatter_async(g, o->input, o->output, o->dim, o->root, options, work);
-    case TTI_CHECK_REDUCE_SCATTER:
-        return tutti_reduce_scatter_async(g, o->input, o->output, o->op, o->dim, options, work);
-    case TTI_CHECK_ALL_TO_ALL:
-        return tutti_all_to_all_async(g, o->input, o->output, o->dim, options, work);
-    case TTI_CHECK_ALL_GATHER_V:
-        return tutti_all_gather_v_async(g, o->input, o->output, o->dim, o->counts, o->at, options, work);
-    case TTI_CHECK_REDUCE_SCATTER_V:
-        return tutti_reduce_scatter_v_async(g, o->input, o->output, o->op, o->dim, o->counts, options, work);
-    case TTI_CHECK_ALL_TO_ALL_V:
-        return tutti_all_to_all_v_async(g, o->input, o->output, o->dim, o->counts, o->at, o->received, o->received_at,
-                                        options, work);
-    default:
-        return tutti_barrier_async(g, options, work);
-    }
-}
-
-static tutti_status message(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options)
+static tutti_status message(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options,
+                            tutti_work **work)
 {
     switch (o->kind) {
     case TTI_CHECK_SEND:
-        return tutti_send(g, o->input, o->destination, o->tag, options);
+        return CALL(tutti_send, g, o->input, o->destination, o->tag, options);
     case TTI_CHECK_RECV:
-        return tutti_recv(g, o->output, o->source, o->tag, options, o->message);
+        return CALL(tutti_recv, g, o->output, o->source, o->tag, options, o->message);
     case TTI_CHECK_RECV_ALLOC:
-        return tutti_recv_alloc(g, o->source, o->tag, options, o->managed, o->message);
+        return CALL(tutti_recv_alloc, g, o->source, o->tag, options, o->managed, o->message);
     case TTI_CHECK_SENDRECV:
-        return tutti_sendrecv(g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options, o->message);
+        return CALL(tutti_sendrecv, g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options,
+                    o->message);
     case TTI_CHECK_PROBE:
-        return tutti_probe_wait(g, o->source, o->tag, options, o->message);
+        return work ? tutti_probe_async(g, o->source, o->tag, options, o->message, work)
+                    : tutti_probe_wait(g, o->source, o->tag, options, o->message);
     default:
-        return tutti_batch_end(g, options);
-    }
-}
-
-static tutti_status message_async(tutti_group *g, const struct tti_check_operation *o, const tutti_call *options,
-                                  tutti_work **work)
-{
-    switch (o->kind) {
-    case TTI_CHECK_SEND:
-        return tutti_send_async(g, o->input, o->destination, o->tag, options, work);
-    case TTI_CHECK_RECV:
-        return tutti_recv_async(g, o->output, o->source, o->tag, options, o->message, work);
-    case TTI_CHECK_RECV_ALLOC:
-        return tutti_recv_alloc_async(g, o->source, o->tag, options, o->managed, o->message, work);
-    case TTI_CHECK_SENDRECV:
-        return tutti_sendrecv_async(g, o->input, o->destination, o->tag, o->output, o->source, o->tag, options,
-                                    o->message, work);
-    case TTI_CHECK_PROBE:
-        return tutti_probe_async(g, o->source, o->tag, options, o->message, work);
-    default:
-        return tutti_batch_end_async(g, options, work);
+        return CALL(tutti_batch_end, g, options);
     }
 }
 
 tutti_status tti_check_call(tutti_group *group, const struct tti_check_operation *o, const tutti_call *options,
                             tutti_work **work)
 {
-    if (tti_check_is_message(o->kind)) {
-        return work ? message_async(group, o, options, work) : message(group, o, options);
-    }
-    return work ? collective_async(group, o, options, work) : collective(group, o, options);
+    return tti_check_is_message(o->kind) ? message(group, o, options, work) : collective(group, o, options, work);
 }
 
 /* ---- persistent ---- */

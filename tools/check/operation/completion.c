@@ -13,9 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "check/check.h"
 #include "check/data/data.h"
-#include "check/operation/calls.h"
 #include "check/reference/expect.h"
 
 /* Longer than any operation may take, so that behind it a promise counts as broken; and shorter than the other ranks

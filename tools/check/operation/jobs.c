@@ -6,13 +6,7 @@
 #include "check/operation/jobs.h"
 
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
 #include "check/data/data.h"
-#include "check/data/parts.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 enum { ROW = 4, AT_MOST = 4 };

@@ -2,9 +2,7 @@
 /* Operations that need few arguments, from start to end. */
 #include "check/operation/shortcuts.h"
 
-#include "check/check.h"
 #include "check/data/device_memory.h"
-#include "check/operation/calls.h"
 #include "check/operation/completion.h"
 
 tutti_status tti_check_barrier(struct tti_check *c)

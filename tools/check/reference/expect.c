@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/check.h"
 #include "check/data/data.h"
-#include "check/plan.h"
 #include "check/reference/float_format.h"
 #include "check/reference/fold.h"
 #include "check/sabotage.h"

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <tutti/tutti.h>
 
 struct tti_check_format {
@@ -24,7 +25,17 @@ double tti_check_format_decode(const struct tti_check_format *f, uint64_t bits);
 /* Nearest, ties to even; overflow gives infinity, or NaN where there is none. Formats of up to 16 bits. */
 uint64_t tti_check_format_encode(const struct tti_check_format *f, double value);
 
-uint64_t tti_check_bits_load(const void *from, size_t item);
-void tti_check_bits_store(void *to, size_t item, uint64_t bits);
+/* An element as bits. The library runs on little-endian machines only. */
+static inline uint64_t tti_check_bits_load(const void *from, size_t item)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, from, item);
+    return bits;
+}
+
+static inline void tti_check_bits_store(void *to, size_t item, uint64_t bits)
+{
+    memcpy(to, &bits, item);
+}
 
 #endif

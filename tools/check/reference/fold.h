@@ -20,8 +20,7 @@ struct tti_check_fold {
     int sources; /* so far */
     size_t count;
     union {
-        float f32[TTI_CHECK_BLOCK];
-        double f64[TTI_CHECK_BLOCK];
+        double f64[TTI_CHECK_BLOCK]; /* of every float */
         uint64_t u64[TTI_CHECK_BLOCK];
     } accumulator;
     bool drops_nan;                    /* minimum and maximum may leave NaNs out */

@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "run/exit_codes.h"
 #include "run/job/flight_report.h"
-#include "run/job/job.h"
 #include "run/job/output.h"
 #include "run/nodes/shutdown.h"
 #include "run/process/process.h"

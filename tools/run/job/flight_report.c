@@ -13,10 +13,7 @@
 #include <unistd.h>
 
 #include "diag/file.h"
-#include "run/identity.h"
-#include "run/job/job.h"
 #include "run/job/output.h"
-#include "run/options.h"
 #include "trace/record.h"
 
 #define DESCRIBED 16 /* ranks whose operations are listed */

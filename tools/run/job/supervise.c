@@ -23,14 +23,11 @@
 
 #include "base/clock.h"
 #include "run/exit_codes.h"
-#include "run/identity.h"
 #include "run/job/first_failure.h"
 #include "run/job/flight_report.h"
-#include "run/job/job.h"
 #include "run/job/output.h"
 #include "run/job/start.h"
 #include "run/nodes/shutdown.h"
-#include "run/options.h"
 #include "run/process/process.h"
 
 #define PARTIAL_LINE_MS 200   /* how long an unfinished line of rank 0 waits for the rest */

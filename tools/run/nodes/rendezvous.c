@@ -19,9 +19,6 @@
 
 #include "base/clock.h"
 #include "run/exit_codes.h"
-#include "run/identity.h"
-#include "run/nodes/nodes.h"
-#include "run/options.h"
 #include "store/server/server.h"
 #include "store/wire/secret.h"
 

@@ -23,11 +23,9 @@
 #include "run/exit_codes.h"
 #include "run/job/first_failure.h"
 #include "run/job/flight_report.h"
-#include "run/job/job.h"
 #include "run/job/output.h"
 #include "run/job/supervise.h"
 #include "run/nodes/link.h"
-#include "run/nodes/nodes.h"
 #include "run/nodes/rendezvous.h"
 
 struct member {

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "run/options.h"
-
 static bool add_all(struct tti_cpu_list *list, const struct tti_cpu_list *more)
 {
     for (size_t i = 0; i < more->count; i++) {

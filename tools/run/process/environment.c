@@ -17,8 +17,6 @@
 #include <unistd.h>
 
 #include "diag/record.h"
-#include "run/identity.h"
-#include "run/options.h"
 
 /* An outer launcher: the variables that hold its rank and size, and the beginnings of all names that carry identity. */
 struct family {

@@ -7,16 +7,10 @@
 
 #include "check/cases/cases.h"
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
-#include "check/data/tensors.h"
 #include "check/operation/block_lane.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
-#include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 static const int64_t small_count = 5;
@@ -264,16 +258,11 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
 
 static void in_group_of_its_own(struct tti_check *c, void (*run)(struct tti_check *c, tutti_group *group))
 {
-    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
-    tutti_group *group = NULL;
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
-    }
-    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, NULL, &group, &c->error))) {
+    tutti_group *group = tti_check_group_of_all(c, NULL);
+    if (group) {
         run(c, group);
         tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
     }
-    free(ranks);
 }
 
 /* ---- */

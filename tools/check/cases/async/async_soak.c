@@ -9,13 +9,9 @@
 #include <stdlib.h>
 
 #include "check/cases/cases.h"
-#include "check/check.h"
-#include "check/collectives.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
-#include "check/operation/completion.h"
 #include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 enum { DEPTH = 12 };

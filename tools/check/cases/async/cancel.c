@@ -9,14 +9,7 @@
 
 #include "check/cases/cases.h"
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
-#include "check/collectives.h"
-#include "check/data/tensors.h"
 #include "check/operation/block_lane.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
-#include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 /* ---- what needs the flag ---- */
@@ -113,8 +106,7 @@ static void some_of_many(struct tti_check *c, int64_t count)
     tti_check_block_lane(c, &held, holder, count);
     for (int i = 0; i < JOBS; i++) {
         const struct tti_check_collective *collective = &tti_check_collectives[i]; /* the first ones are regular */
-        const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
-        const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
+        const struct tti_check_plan p = tti_check_plan_for(collective, count);
         tti_check_job_prepare(&jobs[i], c, collective->form, &p, 10 + (uint64_t)i);
         jobs[i].operation.flags = flags_for(c, collective->traits);
     }
@@ -323,9 +315,7 @@ static void for_collective(struct tti_check *c, const struct tti_check_collectiv
     const bool can = c->size > 1 && (c->capabilities & TUTTI_CAP_CANCEL_FLAGGED);
     const bool refuses = c->size > 1 && needs_flag(c, collective->traits);
     const int roots = collective->traits & TTI_CHECK_ROOTED ? c->size : 1;
-    const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
-    struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, count);
-    p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
+    struct tti_check_plan p = tti_check_plan_for(collective, count);
     for (int i = 0; i < 4; i++) {
         const struct cancel_setup s = {.holder = i % 2 == 0 ? c->size - 1 : 0, .all = i >= 2};
         p.root = (i + 1) % c->size;

@@ -9,14 +9,9 @@
 
 #include "check/cases/cases.h"
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
-#include "check/collectives.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
-#include "check/operation/completion.h"
-#include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 enum { GENEROUS_MS = TUTTI_TIMEOUT_MS - 1000, SOON_MS = 300 };
@@ -42,9 +37,8 @@ static void one_rank(struct tti_check *c, int64_t count)
 {
     for (size_t i = 0; i < tti_check_collectives_count; i++) {
         const struct tti_check_collective *collective = &tti_check_collectives[i];
-        const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
         if (collective->form) {
-            one_collective(c, collective->form, tti_check_plan_1d(TUTTI_F32, op, count));
+            one_collective(c, collective->form, tti_check_plan_for(collective, count));
         }
     }
     if (!c->arena) { /* a group on a device has no wire */
@@ -57,34 +51,23 @@ static void one_rank(struct tti_check *c, int64_t count)
 
 static void in_group(struct tti_check *c, int64_t timeout_ms, int64_t count)
 {
-    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
-    tutti_group *group = NULL;
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
-    }
-    const tutti_config *config = TUTTI_CONFIG(.timeout_ms = timeout_ms);
-    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, config, &group, &c->error))) {
+    tutti_group *group = tti_check_group_of_all(c, TUTTI_CONFIG(.timeout_ms = timeout_ms));
+    if (group) {
         struct tti_check sub = tti_check_sub(c, group, 1);
         one_rank(&sub, count);
         tti_check_merge(c, &sub);
         tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
     }
-    free(ranks);
 }
 
 /* A rank that comes when the others have given up, in a group whose own deadline is the default. */
 static void late(struct tti_check *c, int64_t count)
 {
     const int absent = c->size - 1;
-    tutti_group *group = NULL;
+    tutti_group *group = tti_check_group_of_all(c, TUTTI_CONFIG(.timeout_ms = TUTTI_TIMEOUT_MS));
     struct tti_check_values values;
     int64_t *numbers = tti_check_memory((size_t)count * sizeof(int64_t));
-    int32_t *ranks = tti_check_memory((size_t)c->size * sizeof(int32_t));
-    for (int i = 0; i < c->size; i++) {
-        ranks[i] = i;
-    }
-    const tutti_config *config = TUTTI_CONFIG(.timeout_ms = TUTTI_TIMEOUT_MS);
-    if (tti_check_ok(c, "group_create", tutti_group_create(c->group, ranks, c->size, config, &group, &c->error))) {
+    if (group) {
         tti_check_values_begin(c, &values, numbers, count);
         if (c->rank != absent) {
             const tutti_status status = tutti_all_reduce(group, &values.t, &values.t, TUTTI_SUM,
@@ -106,7 +89,6 @@ static void late(struct tti_check *c, int64_t count)
         tti_check_barrier(c);
         tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
     }
-    free(ranks);
     free(numbers);
 }
 

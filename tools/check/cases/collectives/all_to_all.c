@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* all_to_all, and its form with parts of different length, whose matrix of counts is not symmetric. */
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
-#include "check/data/parts.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 static void prepare(struct tti_check_job *job)

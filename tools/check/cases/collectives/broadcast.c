@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* broadcast: every rank ends with the root's data, and the root's tensor stays as it was. */
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 static void prepare(struct tti_check_job *job)

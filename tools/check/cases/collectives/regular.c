@@ -12,11 +12,7 @@
 #include <time.h>
 
 #include "check/cases/cases.h"
-#include "check/check.h"
-#include "check/collectives.h"
-#include "check/operation/completion.h"
 #include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/float_format.h"
 
 /* ---- names ---- */

@@ -9,15 +9,9 @@
 #include <string.h>
 
 #include "check/cases/cases.h"
-#include "check/check.h"
-#include "check/collectives.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
 #include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 #include "common/arena.h"
 
@@ -219,10 +213,8 @@ static void chunks(struct tti_check *c, tutti_group *group, int64_t chunk)
     for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
         for (size_t k = 0; k < tti_check_collectives_count; k++) {
             const struct tti_check_collective *collective = &tti_check_collectives[k];
-            const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
-            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, bytes[i] / 4);
+            struct tti_check_plan p = tti_check_plan_for(collective, bytes[i] / 4);
             p.root = (int)(i % (size_t)c->size);
-            p.spread = collective->traits & TTI_CHECK_SPREADS ? TTI_CHECK_UNEVEN : TTI_CHECK_EVEN;
             sub.way = tti_check_random_completion(&sub, i * tti_check_collectives_count + k, 4);
             if (collective->form) {
                 tti_check_run(&sub, collective->form, &p);
@@ -255,8 +247,7 @@ static void nothing(struct tti_check *c)
 {
     for (size_t k = 0; k < tti_check_collectives_count; k++) {
         const struct tti_check_collective *collective = &tti_check_collectives[k];
-        const tutti_reduce_op op = collective->traits & TTI_CHECK_REDUCES ? TUTTI_SUM : 0;
-        struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, 0);
+        struct tti_check_plan p = tti_check_plan_for(collective, 0);
         for (int i = 0; collective->form && i < 2; i++) {
             p.layout = i == 0 ? TTI_CHECK_COMPACT : TTI_CHECK_UNALIGNED;
             tti_check_run(c, collective->form, &p);

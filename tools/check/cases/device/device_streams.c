@@ -9,13 +9,7 @@
 #include "base/clock.h"
 #include "check/cases/cases.h"
 #include "check/cases/collectives/forms.h"
-#include "check/check.h"
 #include "check/data/device_memory.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
-#include "check/operation/jobs.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 #include "common/arena.h"
 

@@ -4,12 +4,9 @@
  * away; a send that was withdrawn is never received, and one that was not is.
  */
 #include "check/cases/cases.h"
-#include "check/check.h"
 #include "check/data/tensors.h"
-#include "check/operation/calls.h"
 #include "check/operation/completion.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 enum { TAG = 40, DECISION = 42 };

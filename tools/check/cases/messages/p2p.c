@@ -8,14 +8,11 @@
 #include <time.h>
 
 #include "check/cases/cases.h"
-#include "check/check.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
 #include "check/data/tensors.h"
-#include "check/operation/calls.h"
 #include "check/operation/completion.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 static uint64_t first_of(int number)

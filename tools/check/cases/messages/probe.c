@@ -4,13 +4,8 @@
  * start of an asynchronous probe makes sure that it was there before the message.
  */
 #include "check/cases/cases.h"
-#include "check/check.h"
-#include "check/data/tensors.h"
-#include "check/operation/calls.h"
-#include "check/operation/completion.h"
 #include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
-#include "check/plan.h"
 #include "check/reference/expect.h"
 
 enum { TAG = 60, SOON_MS = 20 };
