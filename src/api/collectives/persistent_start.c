@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Persistent collectives as works. start makes a work for each operation, from the kept descriptor if its tensors are
+ * compact, else from the kept tensors. The first thread that waits behind the end of all takes their outcome.
+ */
+#include "api/async/run.h"
+#include "api/collectives/collectives.h"
+#include "api/collectives/persistent_state.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+/* ---- start ------------------------------------------------------------------------------------------------------ */
+
+static tutti_status start_operation(struct tti_persistent *p, size_t i, tutti_error *error)
+{
+    struct tti_persistent_operation *o = &p->operations[i];
+    struct tti_checker k;
+    tutti_call options = p->call;
+    options.error = error;
+    tutti_status status =
+        tti_collective_begin_async(&k, p->group, tti_signature_kind(&o->signature),
+                                   tti_collective_name(tti_signature_kind(&o->signature)), &options, &p->works[i]);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    if (o->is_compact) {
+        k.task->op = o->op;
+        k.task->op.waits_since = NULL;
+        k.task->result = o->signature.output;
+    } else {
+        status = tti_collective_describe(&k, &o->signature);
+    }
+    return tti_collective_start(&k, status, &p->works[i]);
+}
+
+tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *function, tutti_error *error)
+{
+    tutti_error cause;
+    if (p->is_running) {
+        return tti_error_set(error, TUTTI_BAD_STATE,
+                             "%s: it is running; wait for it with tutti_persistent_wait before it is started again",
+                             function);
+    }
+    if (tti_persistent_is_freed(p)) {
+        return tti_error_set(error, TUTTI_BAD_STATE,
+                             "%s: memory of one of its tensors has been freed by tutti_free; release it, and make one "
+                             "with other tensors",
+                             function);
+    }
+    p->refused = TUTTI_OK;
+    for (p->started = 0; p->started < p->count; p->started++) {
+        const tutti_status status = start_operation(p, p->started, &cause);
+        if (status != TUTTI_OK && p->started == 0) {
+            tti_persistent_report(function, p->count, 0, &cause, error);
+            return status;
+        }
+        if (status != TUTTI_OK) { /* its outcome, since those before it run */
+            tti_persistent_report(function, p->count, p->started, &cause, &p->refusal);
+            p->refused = status;
+            break;
+        }
+    }
+    p->is_running = true;
+    p->has_run = true;
+    return tti_error_clear(error);
+}
+
+tutti_status tutti_persistent_start(tutti_persistent *persistent, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_persistent *p = tti_persistent_hold_alone(persistent, "persistent_start", error, &status);
+    if (!p) {
+        return status;
+    }
+    status = tti_persistent_start_all(p, "persistent_start", error);
+    tti_persistent_drop_alone(p);
+    return status;
+}
+
+/* ---- wait ------------------------------------------------------------------------------------------------------- */
+
+/* All works have ended. The first thread here takes their outcome and releases them. */
+static tutti_status collect(struct tti_persistent *p, tutti_error *error)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->is_running) {
+        tutti_error cause;
+        p->status = TUTTI_OK;
+        tti_error_clear(&p->outcome);
+        for (size_t i = 0; i < p->started; i++) {
+            if (tti_run_outranks(tutti_work_wait(p->works[i], 0), p->status)) {
+                tutti_work_error(p->works[i], &cause);
+                p->status = cause.status;
+                tti_persistent_report("persistent_wait", p->count, i, &cause, &p->outcome);
+            }
+            tutti_work_release(p->works[i]);
+        }
+        if (tti_run_outranks(p->refused, p->status)) {
+            p->status = p->refused;
+            p->outcome = p->refusal;
+        }
+        p->is_running = false;
+    }
+    if (error) {
+        *error = p->outcome;
+    }
+    const tutti_status status = p->status;
+    if (status == TUTTI_OK && error && error->status != TUTTI_OK) {
+        tti_error_clear(error); /* of an earlier run */
+    }
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+static bool is_running(struct tti_persistent *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const bool running = p->is_running;
+    pthread_mutex_unlock(&p->lock);
+    return running;
+}
+
+tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms, const char *function,
+                                     tutti_error *error)
+{
+    if (limit_ms < -1) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "%s: limit_ms is %lld; it must be -1 (for ever), 0 or positive", function,
+                             (long long)limit_ms);
+    }
+    if (!p->has_run) {
+        return tti_error_set(error, TUTTI_BAD_STATE, "%s: it was never started", function);
+    }
+    const int64_t until = limit_ms > 0 ? tti_deadline_ns(tti_now_ns(), limit_ms) : 0;
+    const bool running = is_running(p);
+    for (size_t i = 0; running && i < p->started; i++) {
+        const int64_t left = limit_ms > 0 ? (until - tti_now_ns() + 999999) / 1000000 : limit_ms;
+        const tutti_status status = tutti_work_wait(p->works[i], limit_ms > 0 && left < 0 ? 0 : left);
+        int32_t ended = 0;
+        if (status == TUTTI_BAD_STATE && tutti_work_test(p->works[i], &ended) == TUTTI_BAD_STATE) {
+            break; /* another waiting thread has released the works, which have all ended */
+        }
+        if ((status == TUTTI_BUSY || status == TUTTI_WOULD_DEADLOCK) &&
+            tutti_work_test(p->works[i], &ended) == TUTTI_OK && !ended) {
+            return tti_error_set(error, status, "%s: %s", function,
+                                 status == TUTTI_BUSY ? "it has not ended" : "called from a callback of the group");
+        }
+    }
+    return collect(p, error);
+}
+
+tutti_status tutti_persistent_wait(tutti_persistent *persistent, int64_t limit_ms, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_persistent *p = tti_persistent_hold(persistent, "persistent_wait", error, &status);
+    if (!p) {
+        return status;
+    }
+    status = tti_persistent_wait_all(p, limit_ms, "persistent_wait", error);
+    tti_persistent_drop(p);
+    return status;
+}
+
+/* ---- cancel ----------------------------------------------------------------------------------------------------- */
+
+tutti_status tutti_persistent_cancel(tutti_persistent *persistent, tutti_error *error)
+{
+    static const char function[] = "persistent_cancel";
+    tutti_status status = TUTTI_OK;
+    struct tti_persistent *p = tti_persistent_hold(persistent, function, error, &status);
+    if (!p) {
+        return status;
+    }
+    tutti_error cause;
+    if (!p->has_run) {
+        status = tti_error_set(error, TUTTI_BAD_STATE, "%s: it was never started", function);
+    } else if (!is_running(p)) {
+        status = tti_error_set(error, TUTTI_TOO_LATE, "%s: it has ended", function);
+    } else {
+        status = tti_error_clear(error);
+        for (size_t i = 0; i < p->started; i++) {
+            const tutti_status one = tutti_work_cancel(p->works[i], &cause);
+            if (one != TUTTI_OK && status == TUTTI_OK) {
+                status = one == TUTTI_BAD_STATE ? TUTTI_TOO_LATE : one; /* a wait has just released it */
+                cause.status = status;
+                tti_persistent_report(function, p->count, i, &cause, error);
+            }
+        }
+    }
+    tti_persistent_drop(p);
+    return status;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Persistent collectives: a list of operations whose descriptors were made at init.
+ *
+ *   persistent.c        the object: init, release, and who holds it
+ *   persistent_start.c  start, wait and cancel: a work for each operation
+ *   persistent_run.c    run: the engine for each operation, or start and wait
+ *
+ * start, run and release have the object alone, by its handle (TTI_HANDLE_ALONE). So `works` changes only there, and
+ * wait and cancel read it without the lock. The lock guards what the first wait behind the end changes.
+ */
+#ifndef TTI_API_COLLECTIVES_PERSISTENT_STATE_H
+#define TTI_API_COLLECTIVES_PERSISTENT_STATE_H
+
+#include <tutti/persistent.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "api/group/blocks.h"
+#include "base/process/fork.h"
+#include "core/async/work/state.h"
+#include "core/call/call_cache.h"
+#include "core/group/handles.h"
+
+struct tti_persistent_operation {
+    struct tti_signature signature; /* its tensors are the kept ones; NULL: this rank has none */
+    tutti_op op;                    /* checked; used again by each run */
+    bool is_compact;                /* no stand-in for a tensor is needed */
+    struct tti_flight_tally *tally; /* NULL: runs are recorded one by one */
+    struct tti_kept_tensor input;
+    struct tti_kept_tensor output;
+};
+
+struct tti_persistent {
+    tutti_persistent *handle;
+    tutti_group *group;
+    struct tti_cached_handle cached_group;
+    tutti_call call;            /* checked */
+    struct tti_block_user user; /* of heap memory */
+    bool is_direct;             /* run needs the engine only */
+    size_t count;               /* of operations */
+    tutti_work **works;         /* one for each operation */
+    size_t started;             /* works of the last start */
+    tutti_status refused;       /* of the operation that could not be started behind them, or OK */
+    tutti_error refusal;
+    pthread_mutex_t lock;
+    bool is_running; /* started, and its works not released; changes under the lock, or alone */
+    bool has_run;
+    tutti_status status; /* of the last run */
+    tutti_error outcome;
+    struct tti_persistent_operation operations[];
+};
+
+extern struct tti_handle_table tti_persistents;
+
+/* Reports the cause of operation `index`, with its place in a list. */
+void tti_persistent_report(const char *function, size_t count, size_t index, const tutti_error *cause,
+                           tutti_error *error);
+/* Reports why there is no object, and returns that. */
+tutti_status tti_persistent_not_there(const char *function, tutti_status why, tutti_error *error);
+
+/* The object, shared with other threads, or NULL with the status and a sentence. */
+struct tti_persistent *tti_persistent_hold(tutti_persistent *handle, const char *function, tutti_error *error,
+                                           tutti_status *status);
+
+static inline void tti_persistent_drop(struct tti_persistent *p)
+{
+    tti_handles_release(&tti_persistents, p->handle);
+}
+
+static inline void tti_persistent_drop_alone(struct tti_persistent *p)
+{
+    tti_handles_release_alone(&tti_persistents, p->handle);
+}
+
+/* The same with the caller as its only user. */
+static inline struct tti_persistent *tti_persistent_hold_alone(tutti_persistent *handle, const char *function,
+                                                               tutti_error *error, tutti_status *status)
+{
+    const struct tti_cached_handle known = tti_handles_cache(&tti_persistents, handle);
+    /* relaxed: see tti_fork_count */
+    if (((uintptr_t)handle & 15) == TTI_KIND_PERSISTENT && tti_cached_handle_retain_alone(&known)) {
+        if (known.slot->epoch == atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
+            return known.slot->object;
+        }
+        tti_handles_release_alone(&tti_persistents, handle);
+    }
+    struct tti_persistent *p = tti_persistent_hold(handle, function, error, status);
+    if (p) {
+        tti_persistent_drop(p);
+        *status = tti_persistent_not_there(function, TUTTI_BUSY, error);
+    }
+    return NULL;
+}
+
+/* Whether memory of one of its tensors has been freed. */
+static inline bool tti_persistent_is_freed(const struct tti_persistent *p)
+{
+    return atomic_load_explicit(&p->user.is_freed, memory_order_relaxed);
+}
+
+/* persistent_start.c, for run. The first has the object alone. */
+tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *function, tutti_error *error);
+tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms, const char *function,
+                                     tutti_error *error);
+
+#endif
