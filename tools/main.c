@@ -13,17 +13,16 @@
 
 struct command {
     const char *name;
-    const char *full_name; /* for the command's own messages */
     int (*main)(int argc, char **argv);
     const char *summary;
 };
 
 static const struct command commands[] = {
-    {"run", "tutti run", tutti_tool_run, "start a program on several ranks, on one host or on several"},
-    {"check", "tutti check", tutti_tool_check, "test every collective on this machine"},
-    {"bench", "tutti bench", tutti_tool_bench, "measure the collectives on this machine"},
-    {"trace", "tutti trace", tutti_tool_trace, "show the current and latest operations of a job's ranks"},
-    {"info", "tutti info", tutti_tool_info, "show version, CPU, backends and settings"},
+    {"run", tutti_tool_run, "start a program on several ranks, on one host or on several"},
+    {"check", tutti_tool_check, "test every collective on this machine"},
+    {"bench", tutti_tool_bench, "measure the collectives on this machine"},
+    {"trace", tutti_tool_trace, "show the current and latest operations of a job's ranks"},
+    {"info", tutti_tool_info, "show version, CPU, backends and settings"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -51,27 +50,29 @@ static const struct command *find(const char *name)
     return NULL;
 }
 
-static int unknown(const char *name)
+/* argv[0] is the command's name; the command sees its full name, for its messages. */
+static int run(int argc, char **argv)
 {
-    fprintf(stderr, "tutti: there is no command '%s'; `tutti --help` lists them\n", name);
-    return TTI_EXIT_USAGE;
-}
-
-static int help(const char *name)
-{
-    if (!name) {
-        print_usage(stdout);
-        return 0;
-    }
-    const struct command *command = find(name);
+    const struct command *command = find(argv[0]);
     if (!command) {
-        return unknown(name);
+        fprintf(stderr, "tutti: there is no command '%s'; `tutti --help` lists them\n", argv[0]);
+        return TTI_EXIT_USAGE;
     }
     char full_name[32];
+    snprintf(full_name, sizeof(full_name), "tutti %s", command->name);
+    argv[0] = full_name;
+    return command->main(argc, argv);
+}
+
+static int help(char *name)
+{
     char option[] = "--help";
-    snprintf(full_name, sizeof(full_name), "%s", command->full_name);
-    char *arguments[] = {full_name, option, NULL};
-    return command->main(2, arguments);
+    char *arguments[] = {name, option, NULL};
+    if (name) {
+        return run(2, arguments);
+    }
+    print_usage(stdout);
+    return 0;
 }
 
 /* A closed standard descriptor would be reused for a pipe, and each print would then write to it. */
@@ -104,12 +105,5 @@ int main(int argc, char **argv)
         printf("tutti %s\n", tutti_version_string());
         return 0;
     }
-    const struct command *command = find(name);
-    if (!command) {
-        return unknown(name);
-    }
-    char full_name[32];
-    snprintf(full_name, sizeof(full_name), "%s", command->full_name);
-    argv[1] = full_name;
-    return command->main(argc - 1, argv + 1);
+    return run(argc - 1, argv + 1);
 }

@@ -68,14 +68,11 @@ static bool add(struct output *output, const struct tti_bench *b, const struct t
 }
 
 /* One line of the table: both forms of the collective at one size. */
-static tutti_status run_row(struct tti_bench *b, int64_t count, struct tti_bench_result results[2])
+static bool run_row(struct tti_bench *b, int64_t count, struct tti_bench_result results[2])
 {
     memset(results, 0, 2 * sizeof(results[0]));
-    tutti_status status = tti_bench_measure(b, count, false, &results[0]);
-    if (status == TUTTI_OK && (b->collective->traits & TTI_BENCH_IN_PLACE)) {
-        status = tti_bench_measure(b, count, true, &results[1]);
-    }
-    return status;
+    return tti_bench_measure(b, count, false, &results[0]) &&
+           (!(b->collective->traits & TTI_BENCH_IN_PLACE) || tti_bench_measure(b, count, true, &results[1]));
 }
 
 /* All sizes of b->collective; sets *wrong. */
@@ -105,15 +102,14 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
         }
         last_count = count;
         struct tti_bench_result results[2];
-        const tutti_status status = run_row(b, count, results);
-        if (status == TUTTI_UNSUPPORTED) {
+        if (!run_row(b, count, results)) {
+            if (b->error.status != TUTTI_UNSUPPORTED) {
+                return tti_bench_print_error(b, b->collective->name, b->error.message);
+            }
             if (b->rank == 0) {
                 printf("# left out: %s\n", b->error.message);
             }
             return true;
-        }
-        if (status != TUTTI_OK) {
-            return tti_bench_print_error(b, b->collective->name, b->error.message);
         }
         for (int i = 0; i < 2; i++) {
             *wrong += results[i].wrong;
@@ -187,7 +183,7 @@ static bool finish(struct tti_bench *b, struct output *output)
 /* Opens what is measured beside Tutti. */
 static bool open_beside(struct tti_bench *b)
 {
-    if ((b->options->roofline || b->options->beside) && tti_roofline_open(b) != TUTTI_OK) {
+    if ((b->options->roofline || b->options->beside) && !tti_roofline_open(b)) {
         return tti_bench_print_error(b, "the roofline", b->error.message);
     }
     return !b->options->beside || tti_beside_open(b);
@@ -212,7 +208,7 @@ static bool run_measured(struct tti_bench *b, const struct tti_bench_machine *ma
 static bool run_prepared(struct tti_bench *b, struct output *output)
 {
     struct tti_bench_machine machine;
-    if (tti_bench_machine_create(b, &machine) != TUTTI_OK) {
+    if (!tti_bench_machine_create(b, &machine)) {
         tti_bench_machine_destroy(&machine);
         return tti_bench_print_error(b, "looking at the machine", b->error.message);
     }
@@ -234,15 +230,13 @@ static bool run_groups(const struct tti_bench_options *options, tutti_group *gro
     b.rank = tutti_group_rank(group);
     b.size = tutti_group_size(group);
     int64_t failed = !prepare(&b, &output);
-    if (tti_bench_agree(&b, &failed, 1, TUTTI_MAX) != TUTTI_OK) {
+    if (!tti_bench_agree(&b, &failed, 1, TUTTI_MAX)) {
         failed = !tti_bench_print_error(&b, "start", b.error.message);
     }
     if (!failed) {
         failed = !run_prepared(&b, &output);
         /* keeps every rank until rank 0 has written: a launcher ends a job when its first rank fails */
-        if (tti_bench_agree(&b, &failed, 1, TUTTI_MAX) != TUTTI_OK) {
-            failed = 1;
-        }
+        failed = !tti_bench_agree(&b, &failed, 1, TUTTI_MAX) || failed;
     }
     tti_beside_close(&b);
     tti_roofline_close(&b);

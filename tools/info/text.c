@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti info` for people: one fact a line, backends and settings as tables. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "info/info.h"
 
-static void fact(const char *name, const char *value)
+__attribute__((format(printf, 2, 3))) static void fact(const char *name, const char *format, ...)
 {
-    printf("  %-18s %s\n", name, value);
+    va_list values;
+    va_start(values, format);
+    printf("  %-18s ", name);
+    vprintf(format, values);
+    printf("\n");
+    va_end(values);
 }
 
 static void print_machine(const struct tti_info *info)
@@ -17,49 +23,41 @@ static void print_machine(const struct tti_info *info)
     const struct tti_system_info *system = &info->system;
     char text[512];
     printf("Machine\n");
-    fact("cpu", system->cpu);
-    fact("kernels", info->isa);
-    snprintf(text, sizeof(text), "%d (%s)", system->cpu_count, system->cpus);
-    fact("cpus available", text);
+    fact("cpu", "%s", system->cpu);
+    fact("kernels", "%s", info->isa);
+    fact("cpus available", "%d (%s)", system->cpu_count, system->cpus);
     snprintf(text, sizeof(text), "%g CPUs' worth of time", system->cpu_quota);
-    fact("cgroup quota", system->cpu_quota > 0 ? text : "none");
-    snprintf(text, sizeof(text), "Linux %s %s", system->kernel, system->machine);
-    fact("system", text);
-    snprintf(text, sizeof(text), "%" PRId64 " bytes; huge pages: %" PRId64 " KiB", system->page_size,
-             system->huge_page_size / 1024);
-    fact("page size", text);
-    snprintf(text, sizeof(text), "%" PRId64 " MiB", system->memory_available / (1024 * 1024));
-    fact("memory available", text);
+    fact("cgroup quota", "%s", system->cpu_quota > 0 ? text : "none");
+    fact("system", "Linux %s %s", system->kernel, system->machine);
+    fact("page size", "%" PRId64 " bytes; huge pages: %" PRId64 " KiB", system->page_size,
+         system->huge_page_size / 1024);
+    fact("memory available", "%" PRId64 " MiB", system->memory_available / (1024 * 1024));
     tti_info_site(info, text, sizeof(text));
-    fact("host", text);
-    fact("sealed memfd", system->memfd[0] ? system->memfd : "works");
-    fact("futex_waitv", system->futex_waitv[0] ? system->futex_waitv : "works");
+    fact("host", "%s", text);
+    fact("sealed memfd", "%s", system->memfd[0] ? system->memfd : "works");
+    fact("futex_waitv", "%s", system->futex_waitv[0] ? system->futex_waitv : "works");
 }
 
 /* Every kind that can be used, by name, and why the others cannot. */
 static void print_devices(const struct tti_info *info)
 {
-    char text[320];
     printf("\nDevices\n");
     for (int i = 0; i < TTI_INFO_KINDS; i++) {
         const struct tti_devices_info *kind = &info->devices[i];
         char name[24];
         if (!kind->available) {
-            snprintf(text, sizeof(text), "no: %s", kind->reason);
-            fact(kind->name, text);
+            fact(kind->name, "no: %s", kind->reason);
         }
         for (int n = 0; n < kind->count && n < TTI_INFO_DEVICES; n++) {
             snprintf(name, sizeof(name), kind->count > 1 ? "%s:%d" : "%s", kind->name, n);
-            fact(name, kind->names[n][0] ? kind->names[n] : "without a name");
+            fact(name, "%s", kind->names[n][0] ? kind->names[n] : "without a name");
         }
         if (kind->count > TTI_INFO_DEVICES) {
-            snprintf(text, sizeof(text), "%d in all", kind->count);
-            fact(kind->name, text);
+            fact(kind->name, "%d in all", kind->count);
         }
         if (kind->driver > 0) {
             snprintf(name, sizeof(name), "%s driver", kind->name);
-            snprintf(text, sizeof(text), "%d", kind->driver);
-            fact(name, text);
+            fact(name, "%d", kind->driver);
         }
     }
 }
@@ -90,25 +88,22 @@ static void print_world(const struct tti_info *info)
     const struct tti_world *world = &info->world;
     printf("\nWorld in the environment\n");
     if (info->world_error.status != TUTTI_OK) {
-        fact("error", info->world_error.message);
+        fact("error", "%s", info->world_error.message);
         return;
     }
-    char text[64];
-    fact("launcher", world->family);
-    snprintf(text, sizeof(text), "%d of %d", world->rank, world->size);
-    fact("rank", text);
+    fact("launcher", "%s", world->family);
+    fact("rank", "%d of %d", world->rank, world->size);
     if (world->local_size >= 0 && world->local_rank >= 0) {
-        snprintf(text, sizeof(text), "%d of %d", world->local_rank, world->local_size);
-        fact("rank on this host", text);
+        fact("rank on this host", "%d of %d", world->local_rank, world->local_size);
     }
-    fact("store", world->store_url[0] ? world->store_url : "none needed");
+    fact("store", "%s", world->store_url[0] ? world->store_url : "none needed");
 }
 
 static void print_hop(const char *name, int64_t ns, int64_t mbs)
 {
     char text[128];
     snprintf(text, sizeof(text), "%" PRId64 " ns a hop, %" PRId64 " MB/s", ns, mbs);
-    fact(name, ns > 0 ? text : "not seen yet");
+    fact(name, "%s", ns > 0 ? text : "not seen yet");
 }
 
 static void print_profile(const struct tti_info *info)
@@ -120,30 +115,27 @@ static void print_profile(const struct tti_info *info)
     char text[640];
     printf("\nProfile of this machine (docs/performance.md)\n");
     if (info->settings_error.status != TUTTI_OK) {
-        fact("error", info->settings_error.message);
+        fact("error", "%s", info->settings_error.message);
         return;
     }
-    fact("source", tti_info_source_name(c->source));
+    fact("source", "%s", tti_info_source_name(c->source));
     if (p->measured_s > 0 && localtime_r(&when, &tm) && strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S %z", &tm) > 0) {
-        fact("measured", text);
+        fact("measured", "%s", text);
     }
-    fact("file", c->path[0] ? c->path : "none");
+    fact("file", "%s", c->path[0] ? c->path : "none");
     if (c->note[0]) {
-        fact("note", c->note);
+        fact("note", "%s", c->note);
     }
     print_hop("near CPUs", p->near_ns, p->near_mbs);
     print_hop("far CPUs", p->far_ns, p->far_mbs);
-    snprintf(text, sizeof(text), "copy %" PRId64 ", fold %" PRId64 " MB/s", p->copy_mbs, p->fold_mbs);
-    fact("in cache", text);
-    snprintf(text, sizeof(text), "copy %" PRId64 ", past the caches %" PRId64 " MB/s", p->memory_mbs, p->stream_mbs);
-    fact("in memory", text);
-    snprintf(text, sizeof(text), "yield %" PRId64 ", switch %" PRId64 ", wake %" PRId64 " ns", p->yield_ns,
-             p->switch_ns, p->wake_ns);
-    fact("scheduler", text);
-    snprintf(text, sizeof(text), "second level %" PRId64 " KiB; third %" PRId64 " KiB for %" PRId64 " CPUs",
-             p->l2_bytes / 1024, p->l3_bytes / 1024, p->l3_cpus);
-    fact("caches", text);
-    fact("virtual CPUs", p->cpus_stay == TTI_CPUS_MOVE ? "yes: near in one minute, far in the next, perhaps" : "no");
+    fact("in cache", "copy %" PRId64 ", fold %" PRId64 " MB/s", p->copy_mbs, p->fold_mbs);
+    fact("in memory", "copy %" PRId64 ", past the caches %" PRId64 " MB/s", p->memory_mbs, p->stream_mbs);
+    fact("scheduler", "yield %" PRId64 ", switch %" PRId64 ", wake %" PRId64 " ns", p->yield_ns, p->switch_ns,
+         p->wake_ns);
+    fact("caches", "second level %" PRId64 " KiB; third %" PRId64 " KiB for %" PRId64 " CPUs", p->l2_bytes / 1024,
+         p->l3_bytes / 1024, p->l3_cpus);
+    fact("virtual CPUs", "%s",
+         p->cpus_stay == TTI_CPUS_MOVE ? "yes: near in one minute, far in the next, perhaps" : "no");
 }
 
 /* In bytes, or in the largest unit that divides it. */
@@ -198,7 +190,7 @@ static void print_settings(const struct tti_info *info)
     printf("\nSettings (config or environment)\n");
     bool valid = info->settings_error.status == TUTTI_OK;
     if (!valid) {
-        fact("error", info->settings_error.message);
+        fact("error", "%s", info->settings_error.message);
     }
     tutti_config_key_info key = {.size = sizeof(key)};
     for (size_t i = 0; tutti_config_key(i, &key) == TUTTI_OK; i++) {

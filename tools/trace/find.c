@@ -13,11 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/number.h"
+#include "common/process.h"
 #include "diag/file.h"
 #include "trace/find.h"
-
-#define ENVIRON_MOST ((size_t)1 << 20)
 
 /* Whether that record was added already: a launcher and its ranks hold the same ones. */
 static bool has(const struct tti_found *found, const struct tti_proc_id *process)
@@ -144,54 +142,18 @@ bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why)
     return find_in_process(found, pid, NULL, why);
 }
 
-static bool is_of_job(int32_t pid, const char *job, char *environ)
-{
-    char path[40];
-    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, environ, ENVIRON_MOST - 1) : -1;
-    bool is = false;
-    if (fd >= 0) {
-        close(fd);
-    }
-    environ[length > 0 ? length : 0] = '\0';
-    for (ssize_t at = 0; at < length && !is; at += (ssize_t)strlen(environ + at) + 1) {
-        is = strncmp(environ + at, "TUTTI_JOB=", 10) == 0 && strcmp(environ + at + 10, job) == 0;
-    }
-    return is;
-}
-
-/* 0 if that cannot be known. */
-static int32_t parent_of(int32_t pid)
-{
-    char path[40];
-    char text[512];
-    int parent = 0;
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t length = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0) {
-        close(fd);
-    }
-    text[length > 0 ? length : 0] = '\0';
-    const char *rest = strrchr(text, ')'); /* the name before may hold anything */
-    return rest && sscanf(rest, ") %*c %d", &parent) == 1 ? parent : 0;
-}
-
 bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
 {
-    char *environ = malloc(ENVIRON_MOST);
     DIR *folder = opendir("/proc");
-    int32_t launcher = 0; /* of the last record that was found: ranks have neighbouring process numbers */
+    pid_t launcher = 0; /* of the last record that was found: ranks have neighbouring process numbers */
     bool any = false;
     *why = "no process here belongs to it";
-    for (struct dirent *entry = folder && environ ? readdir(folder) : NULL; entry; entry = readdir(folder)) {
-        int64_t pid = 0;
-        if (!tti_parse_integer(entry->d_name, 1, INT32_MAX, &pid) || !is_of_job((int32_t)pid, job, environ)) {
+    for (pid_t pid = folder ? tti_process_next(folder) : 0; pid != 0; pid = tti_process_next(folder)) {
+        if (!tti_process_is_of_job(pid, job, false)) {
             continue;
         }
-        any = find_in_process(found, (int32_t)pid, job, why) || any;
-        const int32_t parent = parent_of((int32_t)pid);
+        any = find_in_process(found, pid, job, why) || any;
+        const pid_t parent = tti_process_parent(pid);
         if (parent > 1 && parent != launcher) {
             const char *ignored;
             launcher = parent;
@@ -201,7 +163,6 @@ bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
     if (folder) {
         closedir(folder);
     }
-    free(environ);
     return any;
 }
 

@@ -83,7 +83,7 @@ static bool enter(struct tti_bench *b, struct tti_beside *beside, const struct t
                   size_t capacity)
 {
     int64_t missing = !peer;
-    if (tti_bench_agree(b, &missing, 1, TUTTI_MAX) != TUTTI_OK || missing || !peer) {
+    if (!tti_bench_agree(b, &missing, 1, TUTTI_MAX) || missing || !peer) {
         return false;
     }
     const bool threads = (tutti_group_capabilities(b->group) & TUTTI_CAP_ONE_PROCESS) != 0;
@@ -129,12 +129,12 @@ bool tti_beside_open(struct tti_bench *b)
 {
     /* agreed on before and behind: opening is collective, and a rank that has no peer must not measure one */
     int64_t failed = !name(b);
-    if (tti_bench_agree(b, &failed, 1, TUTTI_MAX) == TUTTI_OK && !failed) {
+    if (tti_bench_agree(b, &failed, 1, TUTTI_MAX) && !failed) {
         failed = !tti_bench_open_memory(&b->beside->view, b->beside->heap);
     }
-    if (!failed && tti_bench_agree(b, &failed, 1, TUTTI_MAX) == TUTTI_OK && !failed) {
+    if (!failed && tti_bench_agree(b, &failed, 1, TUTTI_MAX) && !failed) {
         failed = !(b->beside->is_tutti ? open_group(b, b->beside) : open_peer(b, b->beside));
-        if (tti_bench_agree(b, &failed, 1, TUTTI_MAX) == TUTTI_OK && !failed) {
+        if (tti_bench_agree(b, &failed, 1, TUTTI_MAX) && !failed) {
             return true;
         }
     }

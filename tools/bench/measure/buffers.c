@@ -84,9 +84,9 @@ void *tti_bench_write_begin(const struct tti_bench *b, void *memory)
     return b->arena ? b->mirror : memory;
 }
 
-tutti_status tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes)
+bool tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes)
 {
-    return b->arena ? tti_arena_copy(b->arena, memory, b->mirror, bytes, &b->error) : TUTTI_OK;
+    return !b->arena || tti_arena_copy(b->arena, memory, b->mirror, bytes, &b->error) == TUTTI_OK;
 }
 
 const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes)

@@ -10,9 +10,9 @@
 bool tti_bench_open_memory(struct tti_bench *b, bool heap);
 void tti_bench_close_memory(struct tti_bench *b, bool heap);
 /* Begins to write the content of memory of b->left or b->right: returns where to write; the second function ends the
- * write. */
+ * write. False: b->error has the details. */
 void *tti_bench_write_begin(const struct tti_bench *b, void *memory);
-tutti_status tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes);
+bool tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes);
 /* Where to read the content, until the next of these calls; NULL on failure, and b->error has the details. */
 const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes);
 

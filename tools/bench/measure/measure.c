@@ -116,20 +116,20 @@ static void place(const struct row *row, struct side *side, int slot)
     };
 }
 
-static tutti_status fill(const struct side *side)
+static bool fill(const struct side *side)
 {
     struct tti_bench *b = side->b;
-    tutti_status status = TUTTI_OK;
-    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
+    bool good = true;
+    for (int slot = 0; slot < side->batch && good; slot++) {
         const DLTensor *in = side->tensors[slot].operation.input;
         if (in) {
             const size_t count = (size_t)in->shape[0];
             void *room = tti_bench_write_begin(b, in->data);
             tti_bench_data_fill(b->data, room, b->rank, b->number + (uint64_t)slot, 0, count);
-            status = tti_bench_write_end(b, in->data, count * b->item);
+            good = tti_bench_write_end(b, in->data, count * b->item);
         }
     }
-    return status;
+    return good;
 }
 
 /* Whose data segment number `segment` of the output has to be. */
@@ -145,7 +145,7 @@ static int source_of(const struct tti_bench *b, int segment)
 }
 
 /* Compares the elements [from, to) of an output, and adds the number of wrong ones. */
-static tutti_status count_wrong(const struct row *row, struct side *side, int slot, size_t from, size_t to)
+static bool count_wrong(const struct row *row, struct side *side, int slot, size_t from, size_t to)
 {
     struct tti_bench *b = side->b;
     const DLTensor *out = side->tensors[slot].operation.output;
@@ -156,46 +156,46 @@ static tutti_status count_wrong(const struct row *row, struct side *side, int sl
         const size_t end = (segment + 1) * length < to ? (segment + 1) * length : to;
         const void *got = tti_bench_read(b, (const unsigned char *)out->data + from * b->item, (end - from) * b->item);
         if (!got) {
-            return b->error.status;
+            return false;
         }
         side->wrong += tti_bench_data_count_wrong(b->data, got, source_of(b, (int)segment), b->number + (uint64_t)slot,
                                                   first + from % length, end - from);
         from = end;
     }
-    return TUTTI_OK;
+    return true;
 }
 
 /* The whole of each output, or of large ones a slice: another one in each iteration. */
-static tutti_status check(const struct row *row, struct side *side, int iteration, bool warming_up)
+static bool check(const struct row *row, struct side *side, int iteration, bool warming_up)
 {
-    tutti_status status = TUTTI_OK;
-    for (int slot = 0; slot < side->batch && status == TUTTI_OK; slot++) {
+    bool good = true;
+    for (int slot = 0; slot < side->batch && good; slot++) {
         const DLTensor *out = tti_bench_source(side->b) < 0 ? NULL : side->tensors[slot].operation.output;
         const size_t total = out ? (size_t)out->shape[0] : 0;
         const bool all = warming_up || total * side->b->item <= CHECK_WHOLE;
         const size_t slice = (size_t)iteration % SLICES;
         const size_t from = all ? 0 : total / SLICES * slice;
         const size_t to = all || slice == SLICES - 1 ? total : from + total / SLICES;
-        status = count_wrong(row, side, slot, from, to);
+        good = count_wrong(row, side, slot, from, to);
     }
-    return status;
+    return good;
 }
 
 /* A barrier of the library that comes next, and how long it took. */
-static tutti_status warm(struct row *row, enum tti_bench_form form)
+static bool warm(struct row *row, enum tti_bench_form form)
 {
     struct tti_bench *b = row->b;
     if (form != TTI_BENCH_PEER) {
-        return tutti_barrier(b->group, TUTTI_CALL(.error = &b->error));
+        return tutti_barrier(b->group, TUTTI_CALL(.error = &b->error)) == TUTTI_OK;
     }
     if (b->beside->slow_barrier) {
-        return TUTTI_OK;
+        return true;
     }
     const int64_t start = tti_now_ns();
     const tutti_status status = tti_beside_barrier(b->beside, &b->error);
     const int64_t took = tti_now_ns() - start;
     row->barrier_ns = took < row->barrier_ns ? took : row->barrier_ns;
-    return status;
+    return status == TUTTI_OK;
 }
 
 static tutti_status call_once(struct row *row, enum tti_bench_form form, struct tti_bench_tensors *t,
@@ -219,18 +219,18 @@ static tutti_call options_of(const struct row *row, enum tti_bench_form form)
     return (tutti_call){.size = sizeof(tutti_call), .scale = scale, .wire = wire, .error = &b->error};
 }
 
-static tutti_status make_persistent(struct row *row)
+static bool make_persistent(struct row *row)
 {
     tutti_persistent_op list[TTI_BENCH_BATCH];
     for (int slot = 0; slot < row->own.batch; slot++) {
         list[slot] = tti_check_persistent_op(&row->own.tensors[slot].operation);
     }
     const tutti_call call = options_of(row, TTI_BENCH_SYNC);
-    return tutti_persistent_init(row->b->group, list, (size_t)row->own.batch, &call, &row->persistent);
+    return tutti_persistent_init(row->b->group, list, (size_t)row->own.batch, &call, &row->persistent) == TUTTI_OK;
 }
 
 /* One call after the other, or the list. `iteration` chooses the one whose start is timed. */
-static tutti_status iterate(struct row *row, enum tti_bench_form form, int iteration, int64_t *sample_ns)
+static bool iterate(struct row *row, enum tti_bench_form form, int iteration, int64_t *sample_ns)
 {
     struct tti_bench *b = row->b;
     struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
@@ -239,14 +239,12 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
     const int timed = form == TTI_BENCH_SUBMIT ? iteration % side->batch : -1;
     int64_t submit_ns = 0;
     int64_t start = 0;
-    tutti_status status = fill(side);
-    if (status == TUTTI_OK && b->beside) {
-        status = warm(row, form);
+    tutti_status status = TUTTI_OK;
+    if (!fill(side) || (b->beside && !warm(row, form)) ||
+        !tti_bench_barrier(b, &start, form == TTI_BENCH_PEER && b->options->peer_sleeps)) {
+        return false;
     }
-    if (status == TUTTI_OK) {
-        status = tti_bench_barrier(b, &start, form == TTI_BENCH_PEER && b->options->peer_sleeps);
-    }
-    if (is_list && status == TUTTI_OK) {
+    if (is_list) {
         status = tutti_persistent_run(row->persistent, &b->error);
     }
     for (int slot = 0; !is_list && slot < side->batch && status == TUTTI_OK; slot++) {
@@ -256,28 +254,26 @@ static tutti_status iterate(struct row *row, enum tti_bench_form form, int itera
     if (form != TTI_BENCH_PEER && !has(b, TTI_BENCH_NEIGHBOUR)) { /* no collective */
         row->algorithm = tutti_group_algorithm(b->group, 0);
     }
-    return status;
+    return status == TUTTI_OK;
 }
 
 /* An iteration of each kind; iteration -1 = warming up, whose last samples end in `trial`. */
-static tutti_status iterate_forms(struct row *row, int iteration, int64_t trial[TTI_BENCH_FORMS])
+static bool iterate_forms(struct row *row, int iteration, int64_t trial[TTI_BENCH_FORMS])
 {
     struct tti_bench *b = row->b;
     const bool warming_up = iteration < 0;
     const int number = warming_up ? 0 : iteration;
     const bool backward = b->beside && number % 2 == 1;
-    tutti_status status = TUTTI_OK;
-    for (int turn = 0; turn < row->form_count && status == TUTTI_OK; turn++) {
+    for (int turn = 0; turn < row->form_count; turn++) {
         const enum tti_bench_form form = row->forms[backward ? row->form_count - 1 - turn : turn];
         struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
         int64_t *sample = warming_up ? &trial[form] : &tti_bench_samples(b, (int)form)[iteration];
-        status = iterate(row, form, number, sample);
-        if (status == TUTTI_OK) {
-            status = check(row, side, number, warming_up);
-            side->b->number += (uint64_t)side->batch;
+        if (!iterate(row, form, number, sample) || !check(row, side, number, warming_up)) {
+            return false;
         }
+        side->b->number += (uint64_t)side->batch;
     }
-    return status;
+    return true;
 }
 
 static int64_t budget_ns(const struct tti_bench *b)
@@ -292,14 +288,14 @@ static int64_t long_ns(const struct row *row)
 }
 
 /* After the warm-up: a slow peer gets fewer calls, so that no row takes minutes. */
-static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS], int64_t elapsed_ns, int *wanted)
+static bool settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS], int64_t elapsed_ns, int *wanted)
 {
     struct tti_bench *b = row->b;
     if (row->forms[row->form_count - 1] != TTI_BENCH_PEER) {
-        return TUTTI_OK;
+        return true;
     }
     int64_t seen[] = {trial[TTI_BENCH_PEER], row->barrier_ns, elapsed_ns};
-    const tutti_status status = tti_bench_agree(b, seen, 3, TUTTI_MAX);
+    const bool good = tti_bench_agree(b, seen, 3, TUTTI_MAX);
     row->peer.batch = seen[0] > SLOW_NS ? 1 : row->own.batch;
     b->beside->slow_barrier = seen[1] > SLOW_NS;
     if (b->options->iterations == 0 && seen[2] > long_ns(row)) {
@@ -309,51 +305,50 @@ static tutti_status settle(struct row *row, const int64_t trial[TTI_BENCH_FORMS]
         b->beside->too_slow = true;
         *wanted = 1;
     }
-    return status;
+    return good;
 }
 
 /* How many iterations there shall be after `done`, agreed upon by the ranks; `done` = no more. */
-static tutti_status plan(struct tti_bench *b, int done, int64_t elapsed_ns, int64_t budget_ns, int *wanted)
+static bool plan(struct tti_bench *b, int done, int64_t elapsed_ns, int64_t budget_ns, int *wanted)
 {
     *wanted = done;
     if (b->options->iterations > 0 || done >= TTI_BENCH_ITERATIONS) {
-        return TUTTI_OK;
+        return true;
     }
-    const tutti_status status = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
-    if (status == TUTTI_OK && elapsed_ns < budget_ns) {
+    const bool good = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
+    if (good && elapsed_ns < budget_ns) {
         /* at most as many again: the times so far may not be typical */
         const int64_t room = (budget_ns - elapsed_ns) / (elapsed_ns / done + 1) + 1;
         const int64_t most = done < TTI_BENCH_ITERATIONS - done ? done : TTI_BENCH_ITERATIONS - done;
         *wanted = done + (int)(room < most ? room : most);
     }
-    return status;
+    return good;
 }
 
-static tutti_status iterate_all(struct row *row, int *iterations)
+static bool iterate_all(struct row *row, int *iterations)
 {
     struct tti_bench *b = row->b;
-    tutti_status status = TUTTI_OK;
+    bool good = true;
     int64_t trial[TTI_BENCH_FORMS] = {0};
     int64_t start = tti_now_ns();
     int wanted = b->options->iterations > 0 ? b->options->iterations : FIRST;
     *iterations = 0;
-    for (int i = -WARM_UP; i < wanted && status == TUTTI_OK;) {
-        status = iterate_forms(row, i, trial);
-        i += status == TUTTI_OK;
-        if (status == TUTTI_OK && i == 1 - WARM_UP && b->options->budget_ns > 0) {
+    for (int i = -WARM_UP; i < wanted && good;) {
+        good = iterate_forms(row, i++, trial);
+        if (good && i == 1 - WARM_UP && b->options->budget_ns > 0) {
             int64_t elapsed_ns = tti_now_ns() - start;
-            status = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
+            good = tti_bench_agree(b, &elapsed_ns, 1, TUTTI_MAX);
             i = elapsed_ns > long_ns(row) ? 0 : i; /* one warm-up is enough where caches do not hold the data */
         }
-        if (status == TUTTI_OK && i == 0) {
-            status = settle(row, trial, tti_now_ns() - start, &wanted);
+        if (good && i == 0) {
+            good = settle(row, trial, tti_now_ns() - start, &wanted);
         }
-        if (status == TUTTI_OK && i == wanted) {
+        if (good && i == wanted) {
             *iterations = i;
-            status = plan(b, i, tti_now_ns() - start, budget_ns(b) * row->form_count, &wanted);
+            good = plan(b, i, tti_now_ns() - start, budget_ns(b) * row->form_count, &wanted);
         }
     }
-    return status;
+    return good;
 }
 
 static void bandwidths(const struct tti_bench *b, int64_t bytes, double p50_us, double *alg_bw, double *bus_bw)
@@ -363,48 +358,38 @@ static void bandwidths(const struct tti_bench *b, int64_t bytes, double p50_us, 
 }
 
 /* Both sides of the row, and how they compare. */
-static tutti_status conclude_beside(struct row *row, struct tti_bench_result *result)
+static bool conclude_beside(struct row *row, struct tti_bench_result *result)
 {
     struct tti_bench *b = row->b;
     struct tti_bench_versus *versus = &result->versus;
     const int n = result->iterations;
-    tutti_status status = tti_bench_slowest(b, TTI_BENCH_SYNC, n);
-    if (status == TUTTI_OK) {
-        status = tti_bench_slowest(b, TTI_BENCH_PEER, n);
-    }
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &row->peer.wrong, 1, TUTTI_SUM);
-    }
-    if (status != TUTTI_OK) {
-        return status;
+    if (!tti_bench_slowest(b, TTI_BENCH_SYNC, n) || !tti_bench_slowest(b, TTI_BENCH_PEER, n) ||
+        !tti_bench_agree(b, &row->peer.wrong, 1, TUTTI_SUM)) {
+        return false;
     }
     *versus = (struct tti_bench_versus){.measured = true, .batch = row->peer.batch, .wrong = row->peer.wrong};
     if (b->rank == 0 && !tti_bench_ratio_of(tti_bench_samples(b, TTI_BENCH_SYNC), row->own.batch,
                                             tti_bench_samples(b, TTI_BENCH_PEER), row->peer.batch, n, &versus->ratio)) {
-        return tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory to compare %d samples", n);
+        tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory to compare %d samples", n);
+        return false;
     }
     tti_bench_sum_up(b, TTI_BENCH_SYNC, n, row->own.batch, &result->time);
     tti_bench_sum_up(b, TTI_BENCH_PEER, n, row->peer.batch, &versus->time);
     bandwidths(b, result->bytes, versus->time.p50_us, &versus->alg_bw, &versus->bus_bw);
-    return TUTTI_OK;
+    return true;
 }
 
-static tutti_status conclude_async(struct row *row, struct tti_bench_result *result)
+static bool conclude_async(struct row *row, struct tti_bench_result *result)
 {
     struct tti_bench *b = row->b;
     const int n = result->iterations;
-    tutti_status status = tti_bench_times_of(b, TTI_BENCH_SYNC, n, row->own.batch, &result->sync);
-    if (status == TUTTI_OK) {
-        status = tti_bench_times_of(b, TTI_BENCH_ASYNC, n, row->own.batch, &result->time);
-    }
-    if (status == TUTTI_OK) {
-        status = tti_bench_times_of(b, TTI_BENCH_SUBMIT, n, 1, &result->submit);
-    }
-    return status;
+    return tti_bench_times_of(b, TTI_BENCH_SYNC, n, row->own.batch, &result->sync) &&
+           tti_bench_times_of(b, TTI_BENCH_ASYNC, n, row->own.batch, &result->time) &&
+           tti_bench_times_of(b, TTI_BENCH_SUBMIT, n, 1, &result->submit);
 }
 
 /* All times of the row. */
-static tutti_status conclude(struct row *row, struct tti_bench_result *result)
+static bool conclude(struct row *row, struct tti_bench_result *result)
 {
     switch (row->forms[row->form_count - 1]) {
     case TTI_BENCH_PEER:
@@ -429,27 +414,18 @@ static void choose_forms(struct row *row)
 }
 
 /* The iterations, and the hop before and after them. */
-static tutti_status run_row(struct row *row, struct tti_bench_result *result)
+static bool run_row(struct row *row, struct tti_bench_result *result)
 {
     struct tti_bench *b = row->b;
-    tutti_status status = TUTTI_OK;
-    if (b->roofline) {
-        status = tti_roofline_bound(b, result->bytes, result->in_place, &result->bound_us);
-        status = status == TUTTI_OK ? tti_roofline_hop(b, &result->hop_ns[0]) : status;
+    if (b->roofline && (!tti_roofline_bound(b, result->bytes, result->in_place, &result->bound_us) ||
+                        !tti_roofline_hop(b, &result->hop_ns[0]))) {
+        return false;
     }
-    if (status == TUTTI_OK) {
-        status = iterate_all(row, &result->iterations);
-    }
-    if (status == TUTTI_OK && b->roofline) {
-        status = tti_roofline_hop(b, &result->hop_ns[1]);
-    }
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &row->own.wrong, 1, TUTTI_SUM);
-    }
-    return status == TUTTI_OK ? conclude(row, result) : status;
+    return iterate_all(row, &result->iterations) && (!b->roofline || tti_roofline_hop(b, &result->hop_ns[1])) &&
+           tti_bench_agree(b, &row->own.wrong, 1, TUTTI_SUM) && conclude(row, result);
 }
 
-tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result)
+bool tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result)
 {
     struct row row = {.b = b, .in_place = in_place, .count = count, .whole = count * parts_of(b), .own.b = b};
     const int64_t bytes = row.whole * (int64_t)b->item;
@@ -468,20 +444,17 @@ tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place
         }
     }
     *result = (struct tti_bench_result){.in_place = in_place, .bytes = bytes, .count = count, .batch = row.own.batch};
-    tutti_status status = b->options->persistent ? make_persistent(&row) : TUTTI_OK;
-    if (status == TUTTI_OK) {
-        status = run_row(&row, result);
-    }
+    const bool good = (!b->options->persistent || make_persistent(&row)) && run_row(&row, result);
     if (row.persistent) {
         tutti_persistent_release(row.persistent, NULL);
     }
-    if (status != TUTTI_OK) {
-        return status;
+    if (!good) {
+        return false;
     }
     result->measured = true;
     result->wrong = row.own.wrong;
     result->algorithm = row.algorithm;
     bandwidths(b, bytes, result->time.p50_us, &result->alg_bw, &result->bus_bw);
     tti_roofline_raise_bound(b, result);
-    return TUTTI_OK;
+    return true;
 }

@@ -59,7 +59,7 @@ struct tti_bench_result {
 int64_t tti_bench_capacity(const struct tti_bench_options *options, int ranks);
 /* Elements of the tensor or of one part at a size, at least 1; 0 for a collective without tensors. */
 int64_t tti_bench_count(const struct tti_bench *b, int64_t bytes);
-/* Measures b->collective, with the same result on every rank. On failure b->error has the details. */
-tutti_status tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result);
+/* Measures b->collective, with the same result on every rank. False: b->error has the details. */
+bool tti_bench_measure(struct tti_bench *b, int64_t count, bool in_place, struct tti_bench_result *result);
 
 #endif

@@ -17,35 +17,35 @@
 
 #define AWAKE_NS 20000 /* before the common start */
 
-tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op)
+bool tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op)
 {
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
-    return tutti_all_reduce(b->control, &t, &t, op, TUTTI_CALL(.error = &b->error));
+    return tutti_all_reduce(b->control, &t, &t, op, TUTTI_CALL(.error = &b->error)) == TUTTI_OK;
 }
 
-tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps)
+bool tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps)
 {
     if (b->lead_ns > 0) {
         *start = tti_now_ns() + b->lead_ns;
-        const tutti_status status = tti_bench_agree(b, start, 1, TUTTI_MAX);
+        const bool good = tti_bench_agree(b, start, 1, TUTTI_MAX);
         const int64_t until = *start - AWAKE_NS;
-        if (sleeps && status == TUTTI_OK) {
+        if (sleeps && good) {
             const struct timespec moment = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
             clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
         }
-        while (status == TUTTI_OK && tti_now_ns() < *start) {
+        while (good && tti_now_ns() < *start) {
             if (b->shares_cpu) {
                 sched_yield();
             }
         }
-        return status;
+        return good;
     }
-    tutti_status status = TUTTI_OK;
-    for (int i = 0; i < 2 && status == TUTTI_OK; i++) {
-        status = tutti_barrier(b->control, TUTTI_CALL(.error = &b->error));
+    bool good = true;
+    for (int i = 0; i < 2 && good; i++) {
+        good = tutti_barrier(b->control, TUTTI_CALL(.error = &b->error)) == TUTTI_OK;
     }
     *start = tti_now_ns();
-    return status;
+    return good;
 }
 
 int64_t *tti_bench_samples(const struct tti_bench *b, int set)
@@ -67,7 +67,7 @@ static double percentile_us(const int64_t *sorted, int count, int percent, int b
     return (double)sorted[rank > 0 ? rank - 1 : 0] / batch / 1000;
 }
 
-tutti_status tti_bench_slowest(struct tti_bench *b, int set, int count)
+bool tti_bench_slowest(struct tti_bench *b, int set, int count)
 {
     return tti_bench_agree(b, tti_bench_samples(b, set), count, TUTTI_MAX);
 }
@@ -82,11 +82,11 @@ void tti_bench_sum_up(struct tti_bench *b, int set, int count, int batch, struct
     times->max_us = percentile_us(samples, count, 100, batch);
 }
 
-tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times)
+bool tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times)
 {
-    const tutti_status status = tti_bench_slowest(b, set, count);
-    if (status == TUTTI_OK) {
+    const bool good = tti_bench_slowest(b, set, count);
+    if (good) {
         tti_bench_sum_up(b, set, count, batch, times);
     }
-    return status;
+    return good;
 }

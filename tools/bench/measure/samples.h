@@ -12,18 +12,18 @@ struct tti_bench_times {
     double max_us;
 };
 
-/* Combines int64 numbers of all ranks, in place. On failure b->error has the details, here and below. */
-tutti_status tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
+/* Combines int64 numbers of all ranks, in place. False: b->error has the details, here and below. */
+bool tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
 /* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. `sleeps`: the rank
  * sleeps until shortly before that moment, so that threads of a library get its CPU; else it spins. */
-tutti_status tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps);
+bool tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps);
 /* The samples of set number `set`, in nanoseconds. */
 int64_t *tti_bench_samples(const struct tti_bench *b, int set);
 /* Gives each sample the value of the slowest rank. */
-tutti_status tti_bench_slowest(struct tti_bench *b, int set, int count);
+bool tti_bench_slowest(struct tti_bench *b, int set, int count);
 /* Sums up samples of `batch` calls each, and sorts them. */
 void tti_bench_sum_up(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
 /* Both together. The same on every rank. */
-tutti_status tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
+bool tti_bench_times_of(struct tti_bench *b, int set, int count, int batch, struct tti_bench_times *times);
 
 #endif

@@ -45,7 +45,7 @@ static int64_t measure(struct tti_compute *c, int64_t step_ns)
     return (int64_t)((double)passes * (double)step_ns / (double)elapsed);
 }
 
-tutti_status tti_compute_calibrate(struct tti_compute *c, struct tti_bench *b, int64_t step_ns)
+bool tti_compute_calibrate(struct tti_compute *c, struct tti_bench *b, int64_t step_ns)
 {
     c->passes = 1;
     /* values converge to 1 from every start: no trial has denormal numbers, which are slow */
@@ -53,14 +53,13 @@ tutti_status tti_compute_calibrate(struct tti_compute *c, struct tti_bench *b, i
     c->summand = 0.25f;
     for (int i = 0; i < TRIALS; i++) {
         int64_t together;
-        const tutti_status status = tti_bench_barrier(b, &together, false);
-        if (status != TUTTI_OK) {
-            return status;
+        if (!tti_bench_barrier(b, &together, false)) {
+            return false;
         }
         const int64_t passes = measure(c, step_ns);
         c->passes = passes > c->passes ? passes : c->passes;
     }
-    return TUTTI_OK;
+    return true;
 }
 
 void tti_compute_run(struct tti_compute *c, int part, int parts)

@@ -15,8 +15,8 @@ struct tti_compute {
 };
 
 /* Finds the number of passes that take this long on a CPU of the rank's own. All ranks compute meanwhile, since
- * neighbours may slow one another down. Collective; on failure b->error has the details. */
-tutti_status tti_compute_calibrate(struct tti_compute *compute, struct tti_bench *b, int64_t step_ns);
+ * neighbours may slow one another down. Collective; false: b->error has the details. */
+bool tti_compute_calibrate(struct tti_compute *compute, struct tti_bench *b, int64_t step_ns);
 /* Part number `part` of `parts` of a step's computation. */
 void tti_compute_run(struct tti_compute *compute, int part, int parts);
 

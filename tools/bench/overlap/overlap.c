@@ -24,7 +24,7 @@ static int64_t bandwidth_of(const struct tti_bench_options *options)
 }
 
 /* A second group of the same ranks, over the link. Threads get one over shm, since local cannot be wrapped. */
-static tutti_status open_link(struct tti_overlap *o, int64_t bandwidth)
+static bool open_link(struct tti_overlap *o, int64_t bandwidth)
 {
     struct tti_bench *b = o->b;
     const bool threads = (tutti_group_capabilities(b->group) & TUTTI_CAP_ONE_PROCESS) != 0;
@@ -35,47 +35,45 @@ static tutti_status open_link(struct tti_overlap *o, int64_t bandwidth)
     snprintf(rules, sizeof(rules), "fault.rules=all_reduce:bandwidth=%lld", (long long)bandwidth);
     const char *const settings[] = {below, rules, NULL};
     return tutti_group_split(b->group, 0, b->rank, TUTTI_CONFIG(.backend = "fault", .settings = settings), &o->link,
-                             &b->error);
+                             &b->error) == TUTTI_OK;
 }
 
 /* One step with gradients of its own. */
-static tutti_status iterate(struct tti_overlap *o, enum tti_overlap_form form, int64_t *sample_ns, int64_t *wrong)
+static bool iterate(struct tti_overlap *o, enum tti_overlap_form form, int64_t *sample_ns, int64_t *wrong)
 {
     struct tti_bench *b = o->b;
     const size_t count = (size_t)o->count;
     int64_t start;
     tti_bench_data_fill(b->data, o->all.data, b->rank, b->number, 0, count);
-    tutti_status status = tti_bench_barrier(b, &start, false);
-    if (status == TUTTI_OK) {
-        status = tti_overlap_step(o, form);
+    if (!tti_bench_barrier(b, &start, false)) {
+        return false;
     }
+    const tutti_status status = tti_overlap_step(o, form);
     *sample_ns = tti_now_ns() - start;
     if (status == TUTTI_OK && form != TTI_OVERLAP_COMPUTE) {
         *wrong += tti_bench_data_count_wrong(b->data, o->all.data, TTI_BENCH_FOLD, b->number, 0, count);
     }
     b->number++;
-    return status;
+    return status == TUTTI_OK;
 }
 
 /* The forms alternate, so that a disturbance of the machine affects all of them. */
-static tutti_status iterate_all(struct tti_overlap *o, struct tti_overlap_result *results)
+static bool iterate_all(struct tti_overlap *o, struct tti_overlap_result *results)
 {
     struct tti_bench *b = o->b;
-    tutti_status status = TUTTI_OK;
+    bool good = true;
     for (int round = -WARM_UP; round < b->options->iterations; round++) {
-        for (int form = 0; form < TTI_OVERLAP_FORMS && status == TUTTI_OK; form++) {
+        for (int form = 0; form < TTI_OVERLAP_FORMS && good; form++) {
             int64_t ignored;
             int64_t *sample = round < 0 ? &ignored : &tti_bench_samples(b, form)[round];
-            status = iterate(o, (enum tti_overlap_form)form, sample, &results[form].wrong);
+            good = iterate(o, (enum tti_overlap_form)form, sample, &results[form].wrong);
         }
     }
-    for (int form = 0; form < TTI_OVERLAP_FORMS && status == TUTTI_OK; form++) {
-        status = tti_bench_times_of(b, form, b->options->iterations, 1, &results[form].time);
-        if (status == TUTTI_OK) {
-            status = tti_bench_agree(b, &results[form].wrong, 1, TUTTI_SUM);
-        }
+    for (int form = 0; form < TTI_OVERLAP_FORMS && good; form++) {
+        good = tti_bench_times_of(b, form, b->options->iterations, 1, &results[form].time) &&
+               tti_bench_agree(b, &results[form].wrong, 1, TUTTI_SUM);
     }
-    return status;
+    return good;
 }
 
 /* The bounds that no implementation can beat. With chunks, the first must be computed before anything is communicated,
@@ -101,26 +99,21 @@ static void judge(const struct tti_overlap *o, struct tti_overlap_result *result
     }
 }
 
-static tutti_status measure(struct tti_overlap *o, int64_t bandwidth, struct tti_overlap_result *results)
+static bool measure(struct tti_overlap *o, int64_t bandwidth, struct tti_overlap_result *results)
 {
     struct tti_bench *b = o->b;
-    tutti_status status = open_link(o, bandwidth);
-    if (status == TUTTI_OK) {
-        status = tti_overlap_prepare(o);
+    if (!open_link(o, bandwidth) || tti_overlap_prepare(o) != TUTTI_OK ||
+        !tti_compute_calibrate(&o->compute, b, b->options->step_ms * 1000000)) {
+        return false;
     }
-    if (status == TUTTI_OK) {
-        status = tti_compute_calibrate(&o->compute, b, b->options->step_ms * 1000000);
-    }
-    if (status == TUTTI_OK && b->rank == 0) {
+    if (b->rank == 0) {
         tti_overlap_print_header(o, bandwidth);
     }
-    if (status == TUTTI_OK) {
-        status = iterate_all(o, results);
-    }
-    if (status == TUTTI_OK) {
+    const bool good = iterate_all(o, results);
+    if (good) {
         judge(o, results);
     }
-    return status;
+    return good;
 }
 
 static bool report(const struct tti_overlap *o, int64_t bandwidth, const struct tti_overlap_result *results,
@@ -150,8 +143,8 @@ bool tti_overlap_run(struct tti_bench *b, struct json_t *json)
         tti_bench_print_error(b, "overlap", "out of memory");
     } else {
         o->b = b;
-        right = measure(o, bandwidth, results) == TUTTI_OK ? report(o, bandwidth, results, json)
-                                                           : tti_bench_print_error(b, "overlap", b->error.message);
+        right = measure(o, bandwidth, results) ? report(o, bandwidth, results, json)
+                                               : tti_bench_print_error(b, "overlap", b->error.message);
         if (o->bucketer) {
             tutti_bucketer_destroy(o->bucketer, NULL);
         }

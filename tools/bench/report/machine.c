@@ -13,7 +13,7 @@
 #include "kernels/kernels.h"
 
 /* The CPUs that any rank may use, and the smallest quota: ranks may be bound to CPUs of their own. */
-static tutti_status count_cpus(struct tti_bench *b, struct tti_bench_machine *machine)
+static bool count_cpus(struct tti_bench *b, struct tti_bench_machine *machine)
 {
     uint64_t mask[TTI_CPU_WORDS];
     tti_cpu_mask(mask);
@@ -21,9 +21,9 @@ static tutti_status count_cpus(struct tti_bench *b, struct tti_bench_machine *ma
     const double quota = tti_cpu_quota();
     int64_t thousandths = quota > 0 ? (int64_t)(quota * 1000) : INT64_MAX;
     DLTensor t = tutti_tensor_1d(mask, &words, TUTTI_U64);
-    tutti_status status = tutti_all_reduce(b->control, &t, &t, TUTTI_BOR, TUTTI_CALL(.error = &b->error));
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &thousandths, 1, TUTTI_MIN);
+    if (tutti_all_reduce(b->control, &t, &t, TUTTI_BOR, TUTTI_CALL(.error = &b->error)) != TUTTI_OK ||
+        !tti_bench_agree(b, &thousandths, 1, TUTTI_MIN)) {
+        return false;
     }
     int count = 0;
     for (int i = 0; i < TTI_CPU_WORDS; i++) {
@@ -33,30 +33,29 @@ static tutti_status count_cpus(struct tti_bench *b, struct tti_bench_machine *ma
     const double usable = (double)thousandths < count * 1000.0 ? (double)thousandths / 1000 : count;
     machine->cpus = usable < count ? (int)(usable + 0.999) : count;
     machine->ranks_per_cpu = b->size / usable;
-    return status;
+    return true;
 }
 
-static tutti_status describe(struct tti_bench *b, char **text)
+static bool describe(struct tti_bench *b, char **text)
 {
     size_t length = 0;
-    tutti_status status = tutti_group_describe(b->group, NULL, 0, &length, &b->error);
-    if (status != TUTTI_OK) {
-        return status;
+    if (tutti_group_describe(b->group, NULL, 0, &length, &b->error) != TUTTI_OK) {
+        return false;
     }
     *text = calloc(1, length + 1);
     if (!*text) {
-        return tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the description of the group");
+        tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the description of the group");
+        return false;
     }
-    return tutti_group_describe(b->group, *text, length + 1, NULL, &b->error);
+    return tutti_group_describe(b->group, *text, length + 1, NULL, &b->error) == TUTTI_OK;
 }
 
-tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_machine *machine)
+bool tti_bench_machine_create(struct tti_bench *b, struct tti_bench_machine *machine)
 {
     struct tti_system_info system;
     memset(machine, 0, sizeof(*machine));
-    const tutti_status status = count_cpus(b, machine);
-    if (status != TUTTI_OK) {
-        return status;
+    if (!count_cpus(b, machine)) {
+        return false;
     }
     tti_info_system(&system);
     memcpy(machine->cpu, system.cpu, sizeof(machine->cpu));

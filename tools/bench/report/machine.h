@@ -15,8 +15,8 @@ struct tti_bench_machine {
     char *description; /* of the group */
 };
 
-/* Collective. On failure b->error has the details. */
-tutti_status tti_bench_machine_create(struct tti_bench *b, struct tti_bench_machine *machine);
+/* Collective. False: b->error has the details. */
+bool tti_bench_machine_create(struct tti_bench *b, struct tti_bench_machine *machine);
 void tti_bench_machine_destroy(struct tti_bench_machine *machine);
 
 #endif

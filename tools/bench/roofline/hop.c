@@ -92,19 +92,19 @@ static int64_t run_trials(const struct tti_bench *b, struct tti_hop *hop)
     return best;
 }
 
-tutti_status tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns)
+bool tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns)
 {
     *ns = 0;
     if (!hop->known) {
-        return TUTTI_OK;
+        return true;
     }
     int64_t start;
-    tutti_status status = tti_bench_barrier(b, &start, false);
-    int64_t each = status == TUTTI_OK && b->rank < 2 ? run_trials(b, hop) : 0;
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &each, 1, TUTTI_MAX);
+    if (!tti_bench_barrier(b, &start, false)) {
+        return false;
     }
-    hop->known = status == TUTTI_OK && each != INT64_MAX;
+    int64_t each = b->rank < 2 ? run_trials(b, hop) : 0;
+    const bool good = tti_bench_agree(b, &each, 1, TUTTI_MAX);
+    hop->known = good && each != INT64_MAX;
     *ns = hop->known ? (double)each / 1000 : 0;
-    return status;
+    return good;
 }

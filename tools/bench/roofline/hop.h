@@ -19,6 +19,6 @@ struct tti_hop {
 
 void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop);
 /* *ns becomes 0 where the hop cannot be known. */
-tutti_status tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns);
+bool tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns);
 
 #endif

@@ -38,20 +38,20 @@ static unsigned char *open_file(int64_t process, int64_t descriptor)
 }
 
 /* Threads: rank 0 sends the address. */
-static tutti_status open_threads(struct tti_bench *b, struct tti_roofline_page *page)
+static bool open_threads(struct tti_bench *b, struct tti_roofline_page *page)
 {
     unsigned char *memory = b->rank == 0 ? aligned_alloc(BYTES, BYTES) : NULL;
     if (memory) {
         memset(memory, 0, BYTES);
     }
     int64_t address = (int64_t)(uintptr_t)memory;
-    const tutti_status status = tti_bench_agree(b, &address, 1, TUTTI_SUM);
-    page->memory = status == TUTTI_OK || b->rank == 0 ? (unsigned char *)(uintptr_t)address : NULL;
-    return status;
+    const bool good = tti_bench_agree(b, &address, 1, TUTTI_SUM);
+    page->memory = good || b->rank == 0 ? (unsigned char *)(uintptr_t)address : NULL;
+    return good;
 }
 
 /* Processes: rank 0 sends the path of its memory file, and keeps it open until all have opened it. */
-static tutti_status open_processes(struct tti_bench *b, struct tti_roofline_page *page)
+static bool open_processes(struct tti_bench *b, struct tti_roofline_page *page)
 {
     int file = -1;
     int64_t where[2] = {0, 0};
@@ -61,29 +61,27 @@ static tutti_status open_processes(struct tti_bench *b, struct tti_roofline_page
         where[0] = getpid();
         where[1] = file;
     }
-    tutti_status status = tti_bench_agree(b, where, 2, TUTTI_SUM);
-    if (status == TUTTI_OK && b->rank != 0) {
+    bool good = tti_bench_agree(b, where, 2, TUTTI_SUM);
+    if (good && b->rank != 0) {
         page->memory = open_file(where[0], where[1]);
     }
     int64_t opened = page->memory != NULL;
-    if (status == TUTTI_OK) {
-        status = tti_bench_agree(b, &opened, 1, TUTTI_MIN);
-    }
+    good = good && tti_bench_agree(b, &opened, 1, TUTTI_MIN);
     if (file >= 0) {
         close(file);
     }
-    if (status == TUTTI_OK && !opened) {
+    if (good && !opened) {
         tti_roofline_page_close(b, page);
     }
-    return status;
+    return good;
 }
 
-tutti_status tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
+bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
 {
     const uint32_t capabilities = tutti_group_capabilities(b->group);
     *page = (struct tti_roofline_page){0};
     if (b->size < 2 || !(capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST))) {
-        return TUTTI_OK;
+        return true;
     }
     return capabilities & TUTTI_CAP_ONE_PROCESS ? open_threads(b, page) : open_processes(b, page);
 }

@@ -13,7 +13,7 @@ struct tti_roofline_page {
 };
 
 /* Returning no memory is not a failure. All functions here are collective, apart from closing. */
-tutti_status tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
+bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
 void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page);
 
 #endif

@@ -89,7 +89,7 @@ static void run_loop(const struct tti_bench *b, enum loop loop, int64_t bytes, i
 }
 
 /* The fastest trial; each lasts from a common start until the slowest rank has finished. */
-static tutti_status bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes, double *bytes_per_ns)
+static bool bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes, double *bytes_per_ns)
 {
     const int64_t wanted = PIECE / bytes + 1;
     const int passes = (int)(wanted < PASSES ? wanted : PASSES);
@@ -98,24 +98,22 @@ static tutti_status bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes
     *bytes_per_ns = 0;
     for (int trial = 0; trial < trials; trial++) {
         int64_t start;
-        tutti_status status = tti_bench_barrier(b, &start, false);
-        int64_t took = 0;
-        if (status == TUTTI_OK) {
-            run_loop(b, loop, bytes, passes);
-            took = tti_now_ns() - start;
-            status = tti_bench_agree(b, &took, 1, TUTTI_MAX);
+        if (!tti_bench_barrier(b, &start, false)) {
+            return false;
         }
-        if (status != TUTTI_OK) {
-            return status;
+        run_loop(b, loop, bytes, passes);
+        int64_t took = tti_now_ns() - start;
+        if (!tti_bench_agree(b, &took, 1, TUTTI_MAX)) {
+            return false;
         }
         const double seen = moved * passes / (double)(took > 0 ? took : 1);
         *bytes_per_ns = seen > *bytes_per_ns ? seen : *bytes_per_ns;
     }
-    return TUTTI_OK;
+    return true;
 }
 
 /* From earlier measurements, else measured now. */
-static tutti_status look_up(struct tti_bench *b, int64_t bytes, struct tti_bandwidth *found)
+static bool look_up(struct tti_bench *b, int64_t bytes, struct tti_bandwidth *found)
 {
     struct tti_roofline *r = b->roofline;
     bytes = bytes < WORKING_SET ? bytes : WORKING_SET;
@@ -123,18 +121,15 @@ static tutti_status look_up(struct tti_bench *b, int64_t bytes, struct tti_bandw
     for (int i = 0; i < r->count; i++) {
         if (r->sizes[i].bytes == bytes) {
             *found = r->sizes[i];
-            return TUTTI_OK;
+            return true;
         }
     }
     *found = (struct tti_bandwidth){.bytes = bytes};
-    tutti_status status = bandwidth(b, COPY, bytes, &found->copy);
-    if (status == TUTTI_OK) {
-        status = bandwidth(b, FOLD, bytes, &found->fold);
-    }
-    if (status == TUTTI_OK && r->count < TTI_ROOFLINE_SIZES) {
+    const bool good = bandwidth(b, COPY, bytes, &found->copy) && bandwidth(b, FOLD, bytes, &found->fold);
+    if (good && r->count < TTI_ROOFLINE_SIZES) {
         r->sizes[r->count++] = *found;
     }
-    return status;
+    return good;
 }
 
 static double time_us(const struct moved *moved, const struct tti_bandwidth *at, double n, int ranks, bool in_place)
@@ -145,17 +140,16 @@ static double time_us(const struct moved *moved, const struct tti_bandwidth *at,
     return (copy / at->copy + fold / at->fold) / 1000;
 }
 
-tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us)
+bool tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us)
 {
     const bool shared = b->options->heap || (tutti_group_capabilities(b->group) & TUTTI_CAP_ONE_PROCESS);
     struct tti_bandwidth at;
     *us = 0;
     if (bytes == 0 || b->size == 1) {
-        return TUTTI_OK;
+        return true;
     }
-    const tutti_status status = look_up(b, bytes, &at);
-    if (status != TUTTI_OK) {
-        return status;
+    if (!look_up(b, bytes, &at)) {
+        return false;
     }
     for (const struct moved *moved = shared ? shared_memory : private_memory; moved->kind != TUTTI_OP_NONE; moved++) {
         if (moved->kind == b->collective->kind) {
@@ -163,7 +157,7 @@ tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_plac
             *us = *us == 0 || needed < *us ? needed : *us;
         }
     }
-    return TUTTI_OK;
+    return true;
 }
 
 void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result *result)
@@ -176,22 +170,20 @@ void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result
     }
 }
 
-tutti_status tti_roofline_open(struct tti_bench *b)
+bool tti_roofline_open(struct tti_bench *b)
 {
     b->roofline = calloc(1, sizeof(*b->roofline));
     int64_t failed = !b->roofline;
-    tutti_status status = tti_bench_agree(b, &failed, 1, TUTTI_MAX);
-    if (status != TUTTI_OK) {
-        return status;
+    if (!tti_bench_agree(b, &failed, 1, TUTTI_MAX)) {
+        return false;
     }
     if (failed) {
-        return tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the roofline");
+        tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the roofline");
+        return false;
     }
-    status = tti_roofline_page_open(b, &b->roofline->page);
-    if (status == TUTTI_OK) {
-        tti_hop_open(b, &b->roofline->page, &b->roofline->hop);
-    }
-    return status;
+    const bool good = tti_roofline_page_open(b, &b->roofline->page);
+    tti_hop_open(b, &b->roofline->page, &b->roofline->hop);
+    return good;
 }
 
 void tti_roofline_close(struct tti_bench *b)
@@ -203,7 +195,7 @@ void tti_roofline_close(struct tti_bench *b)
     }
 }
 
-tutti_status tti_roofline_hop(struct tti_bench *b, double *ns)
+bool tti_roofline_hop(struct tti_bench *b, double *ns)
 {
     return tti_hop_measure(b, &b->roofline->hop, ns);
 }

@@ -25,12 +25,12 @@ struct tti_roofline {
     int count;
 };
 
-/* Makes b->roofline. On failure b->error has the details. */
-tutti_status tti_roofline_open(struct tti_bench *b);
+/* Makes b->roofline. False: b->error has the details, here and below. */
+bool tti_roofline_open(struct tti_bench *b);
 void tti_roofline_close(struct tti_bench *b);
-tutti_status tti_roofline_hop(struct tti_bench *b, double *ns);
+bool tti_roofline_hop(struct tti_bench *b, double *ns);
 /* The lower bound of the time of b->collective at this size, by the bytes that it has to transfer; 0 = none. */
-tutti_status tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
+bool tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
 /* Raises the bound of a result to the hop if every rank needs data of another rank. */
 void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result *result);
 /* "near", "far", "same" (they share a CPU), "both" (it changed during the row), or "-". */

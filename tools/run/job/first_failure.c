@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "common/process.h"
 #include "run/exit_codes.h"
 #include "run/job/flight_report.h"
 #include "run/job/output.h"
 #include "run/nodes/shutdown.h"
-#include "run/process/process.h"
 
 static bool has_failed(const struct tti_rank *rank)
 {

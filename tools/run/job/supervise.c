@@ -22,13 +22,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "common/process.h"
 #include "run/exit_codes.h"
 #include "run/job/first_failure.h"
 #include "run/job/flight_report.h"
 #include "run/job/output.h"
 #include "run/job/start.h"
 #include "run/nodes/shutdown.h"
-#include "run/process/process.h"
 
 #define PARTIAL_LINE_MS 200   /* how long an unfinished line of rank 0 waits for the rest */
 #define KILLED_MS       10000 /* how long a process may take to die of SIGKILL */

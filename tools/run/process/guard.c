@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run/process/process.h"
+#include "common/process.h"
 
 /* The launcher has ended: kill until no process of the job is left, for at most about ten seconds. */
 static void clean_up(const char *job_prefix)

@@ -4,9 +4,8 @@
  * Processes come and go while /proc is read, so every answer is about a moment; callers ask again until nothing is
  * left.
  */
-#include "run/process/process.h"
+#include "common/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,11 +57,10 @@ static bool read_facts(pid_t pid, struct facts *facts)
                           &facts->flags) == 4;
 }
 
-/* The next process id of an open /proc, 0 at the end. */
-static pid_t next_process(DIR *directory)
+pid_t tti_process_next(DIR *proc)
 {
     struct dirent *entry = NULL;
-    while ((entry = readdir(directory)) != NULL) {
+    while ((entry = readdir(proc)) != NULL) {
         int64_t pid = 0;
         if (tti_parse_integer(entry->d_name, 1, INT32_MAX, &pid)) {
             return (pid_t)pid;
@@ -79,7 +77,7 @@ size_t tti_process_children(pid_t parent, pid_t *pids, size_t capacity)
     }
     size_t count = 0;
     pid_t pid = 0;
-    while (count < capacity && (pid = next_process(directory)) != 0) {
+    while (count < capacity && (pid = tti_process_next(directory)) != 0) {
         struct facts facts;
         if (read_facts(pid, &facts) && facts.parent == parent && facts.state != 'Z' && facts.state != 'X') {
             pids[count++] = pid;
@@ -89,10 +87,16 @@ size_t tti_process_children(pid_t parent, pid_t *pids, size_t capacity)
     return count;
 }
 
-/* Whether the environment that the process was started with has TUTTI_JOB beginning with `mark`. */
-static bool has_job_prefix(pid_t pid, const char *job_prefix)
+pid_t tti_process_parent(pid_t pid)
 {
-    size_t capacity = 1 << 20;
+    struct facts facts;
+    return read_facts(pid, &facts) ? facts.parent : 0;
+}
+
+bool tti_process_is_of_job(pid_t pid, const char *job, bool is_prefix)
+{
+    const size_t capacity = 1 << 20;
+    const size_t compared = strlen(job) + !is_prefix; /* with the end of the text */
     char *text = malloc(capacity);
     if (!text) {
         return false;
@@ -100,8 +104,7 @@ static bool has_job_prefix(pid_t pid, const char *job_prefix)
     ssize_t length = read_file(pid, "environ", text, capacity);
     bool found = false;
     for (ssize_t at = 0; at < length && !found; at += (ssize_t)strlen(text + at) + 1) {
-        found =
-            strncmp(text + at, "TUTTI_JOB=", 10) == 0 && strncmp(text + at + 10, job_prefix, strlen(job_prefix)) == 0;
+        found = strncmp(text + at, "TUTTI_JOB=", 10) == 0 && strncmp(text + at + 10, job, compared) == 0;
     }
     free(text);
     return found;
@@ -115,12 +118,12 @@ size_t tti_process_kill_job(pid_t group, const char *job_prefix)
     }
     size_t count = 0;
     pid_t pid = 0;
-    while ((pid = next_process(directory)) != 0) {
+    while ((pid = tti_process_next(directory)) != 0) {
         struct facts facts;
         if (pid == getpid() || !read_facts(pid, &facts) || facts.state == 'Z' || facts.state == 'X') {
             continue;
         }
-        if ((facts.group == group || has_job_prefix(pid, job_prefix)) && kill(pid, SIGKILL) == 0) {
+        if ((facts.group == group || tti_process_is_of_job(pid, job_prefix, true)) && kill(pid, SIGKILL) == 0) {
             count++;
         }
     }
