@@ -188,6 +188,16 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
     }
 }
 
+/* Whether the argument of an option is the second of the two words that it takes. */
+static bool is_second(struct argp_state *state, const char *option, const char *text, const char *first,
+                      const char *second)
+{
+    if (strcmp(text, first) != 0 && strcmp(text, second) != 0) {
+        argp_error(state, "%s takes %s or %s, not '%s'", option, first, second, text);
+    }
+    return strcmp(text, second) == 0;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct tti_bench_options *options = state->input;
@@ -227,10 +237,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->budget_ns = INT64_C(1000000) * tti_number_option(state, "--budget", argument, 1, 60000);
         return 0;
     case OPTION_PEER_START:
-        if (strcmp(argument, "spin") != 0 && strcmp(argument, "sleep") != 0) {
-            argp_error(state, "--peer-start takes spin or sleep, not '%s'", argument);
-        }
-        options->peer_sleeps = strcmp(argument, "sleep") == 0;
+        options->peer_sleeps = is_second(state, "--peer-start", argument, "spin", "sleep");
         return 0;
     case OPTION_ASYNC:
         options->async = true;
@@ -245,16 +252,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->beside = argument;
         return 0;
     case OPTION_PLACEMENT:
-        if (strcmp(argument, "private") != 0 && strcmp(argument, "heap") != 0) {
-            argp_error(state, "--placement takes private or heap, not '%s'", argument);
-        }
-        options->heap = strcmp(argument, "heap") == 0;
+        options->heap = is_second(state, "--placement", argument, "private", "heap");
         return 0;
     case OPTION_WIRE:
-        if (strcmp(argument, "full") != 0 && strcmp(argument, "bf16") != 0) {
-            argp_error(state, "--wire takes full or bf16, not '%s'", argument);
-        }
-        options->wire = strcmp(argument, "bf16") == 0 ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL;
+        options->wire = is_second(state, "--wire", argument, "full", "bf16") ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL;
         return 0;
     case OPTION_ROOFLINE:
         options->roofline = true;
@@ -263,10 +264,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->backend = argument;
         return 0;
     case OPTION_DEVICE:
-        if (!tti_device_known(argument)) {
-            argp_error(state, "--device takes auto, cpu, cuda or rocm, not '%s'", argument);
-        }
-        options->device = argument;
+        options->device = tti_device_option(state, argument);
         return 0;
     case 'J':
         options->json = argument;

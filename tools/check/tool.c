@@ -75,10 +75,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->backend = argument;
         return 0;
     case OPTION_DEVICE:
-        if (!tti_device_known(argument)) {
-            argp_error(state, "--device takes auto, cpu, cuda or rocm, not '%s'", argument);
-        }
-        options->device = argument;
+        options->device = tti_device_option(state, argument);
         return 0;
     case OPTION_QUICK:
         options->quick = true;

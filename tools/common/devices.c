@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "common/devices.h"
 
+#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device/device.h"
 
-bool tti_device_known(const char *name)
+const char *tti_device_option(struct argp_state *state, const char *name)
 {
-    return strcmp(name, "auto") == 0 || tti_device_named(name) != NULL;
+    if (strcmp(name, "auto") != 0 && !tti_device_named(name)) {
+        argp_error(state, "--device takes auto, cpu, cuda or rocm, not '%s'", name);
+    }
+    return name;
 }
 
 bool tti_device_usable(const char *tool, const char *name)

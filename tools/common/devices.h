@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <tutti/group.h>
 
-/* Whether --device takes it: cpu, cuda, rocm, auto. */
-bool tti_device_known(const char *name);
+/* The argument of --device; ends the program if it is none of these. */
+struct argp_state;
+const char *tti_device_option(struct argp_state *state, const char *name);
 
 /* Whether the device of that name (NULL and "auto": yes) can be used here; if not, prints the reason on standard error,
  * as `tool` ("tutti check"). */

@@ -39,18 +39,33 @@ struct tti_link {
     pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct tti_queued_message *first; /* to be sent; from here on under the lock */
-    struct tti_queued_message **last;
+    struct tti_message_list list; /* to be sent; from here on under the lock */
     bool closing;
     bool dead; /* LOST has been delivered */
 };
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
+static void push(struct tti_message_list *list, struct tti_queued_message *entry)
+{
+    *list->last = entry;
+    list->last = &entry->next;
+}
+
+static struct tti_queued_message *pop(struct tti_message_list *list)
+{
+    struct tti_queued_message *entry = list->first;
+    if (entry) {
+        list->first = entry->next;
+        list->last = list->first ? list->last : &list->first;
+    }
+    return entry;
+}
+
 bool tti_message_queue_open(struct tti_message_queue *queue)
 {
     *queue = (struct tti_message_queue){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    queue->last = &queue->first;
+    queue->list.last = &queue->list.first;
     return queue->fd >= 0 && pthread_mutex_init(&queue->lock, NULL) == 0;
 }
 
@@ -75,8 +90,7 @@ static void queue_push(struct tti_message_queue *queue, struct tti_queued_messag
     }
     const uint64_t one = 1;
     pthread_mutex_lock(&queue->lock);
-    *queue->last = entry;
-    queue->last = &entry->next;
+    push(&queue->list, entry);
     pthread_mutex_unlock(&queue->lock);
     ssize_t written = write(queue->fd, &one, sizeof(one));
     (void)written; /* fails only when it is signalled already */
@@ -86,11 +100,8 @@ bool tti_message_queue_pop(struct tti_message_queue *queue, struct tti_node_mess
 {
     uint64_t count;
     pthread_mutex_lock(&queue->lock);
-    struct tti_queued_message *entry = queue->first;
-    if (entry) {
-        queue->first = entry->next;
-        queue->last = queue->first ? queue->last : &queue->first;
-    } else if (read(queue->fd, &count, sizeof(count)) < 0) {
+    struct tti_queued_message *entry = pop(&queue->list);
+    if (!entry && read(queue->fd, &count, sizeof(count)) < 0) {
         count = 0; /* nothing was signalled */
     }
     pthread_mutex_unlock(&queue->lock);
@@ -201,14 +212,12 @@ static struct tti_queued_message *next_entry(struct tti_link *link, int64_t hear
     const int64_t until = tti_deadline_ns(tti_now_ns(), heartbeat_ms);
     const struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     pthread_mutex_lock(&link->lock);
-    while (!link->first && !link->closing && !link->dead && tti_now_ns() < until) {
+    while (!link->list.first && !link->closing && !link->dead && tti_now_ns() < until) {
         pthread_cond_timedwait(&link->changed, &link->lock, &time);
     }
-    const bool ends = link->dead || (link->closing && !link->first);
-    if (!ends && link->first) {
-        entry = link->first;
-        link->first = entry->next;
-        link->last = link->first ? link->last : &link->first;
+    const bool ends = link->dead || (link->closing && !link->list.first);
+    if (!ends) {
+        entry = pop(&link->list);
     }
     pthread_mutex_unlock(&link->lock);
     return ends ? NULL : entry ? entry : new_entry(TTI_NODE_HEARTBEAT, link->own, NULL);
@@ -257,7 +266,7 @@ struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue
     }
     *link = (struct tti_link){
         .store = store, .queue = queue, .own = own, .peer = peer, .heartbeat_timeout_ms = heartbeat_timeout_ms};
-    link->last = &link->first;
+    link->list.last = &link->list.first;
     pthread_mutex_init(&link->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -284,8 +293,7 @@ void tti_link_send(struct tti_link *link, enum tti_node_message_kind kind, const
         return;
     }
     pthread_mutex_lock(&link->lock);
-    *link->last = entry;
-    link->last = &entry->next;
+    push(&link->list, entry);
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
 }
@@ -301,9 +309,7 @@ void tti_link_close(struct tti_link *link)
     pthread_mutex_unlock(&link->lock);
     pthread_join(link->writer, NULL);
     pthread_join(link->reader, NULL);
-    while (link->first) {
-        struct tti_queued_message *entry = link->first;
-        link->first = entry->next;
+    for (struct tti_queued_message *entry = pop(&link->list); entry; entry = pop(&link->list)) {
         free(entry);
     }
     pthread_cond_destroy(&link->changed);

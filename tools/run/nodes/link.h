@@ -46,11 +46,15 @@ struct tti_node_message {
     struct tti_node_report report;
 };
 
+struct tti_message_list {
+    struct tti_queued_message *first;
+    struct tti_queued_message **last;
+};
+
 /* The messages of all links. `fd` is readable while there are some. */
 struct tti_message_queue {
     pthread_mutex_t lock;
-    struct tti_queued_message *first;
-    struct tti_queued_message **last;
+    struct tti_message_list list;
     int fd;
 };
 

@@ -11,6 +11,7 @@
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
 #include "check/operation/block_lane.h"
+#include "check/operation/messages.h"
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
 
@@ -233,18 +234,13 @@ struct exchange_message {
     struct tti_check_pending pending;
 };
 
-static uint64_t first_of(int number)
-{
-    return (uint64_t)number << 32;
-}
-
 static void post(struct tti_check *c, struct exchange_message *m, int64_t count, int peer, int tag, int number,
                  bool send)
 {
-    tti_check_tensor_make(c, &m->tensor, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT);
     if (send) {
-        tti_check_tensor_fill(c, &m->tensor, 0, (size_t)count, c->rank, TTI_CHECK_RAW, first_of(number));
-        tti_check_tensor_seal(&m->tensor);
+        tti_check_outgoing(c, &m->tensor, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT, number);
+    } else {
+        tti_check_tensor_make(c, &m->tensor, TUTTI_I32, 1, &count, TTI_CHECK_COMPACT);
     }
     tti_check_pending_init(c, &m->pending, tti_check_random_completion(c, 700 + (uint64_t)(2 * number + send), 0));
     tti_check_pending_start(c, &m->pending,
@@ -266,8 +262,7 @@ static void collect(struct tti_check *c, struct exchange_message *m, int peer, i
     if (send) {
         tti_check_tensor_unchanged(c, &m->tensor, "the message that was sent");
     } else if (ok) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &m->tensor), TUTTI_I32, 0, m->tensor.count, peer,
-                              TTI_CHECK_RAW, first_of(number));
+        tti_check_incoming(c, &m->tensor, m->tensor.count, peer, number);
     }
     tti_check_tensor_free(&m->tensor);
 }

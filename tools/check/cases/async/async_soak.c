@@ -168,14 +168,10 @@ void tti_check_async_soak_cases(struct tti_check *c)
             sequence(c, c->quick ? 60 : 150, large, false);
         }
         TTI_CHECK_CASE(c, "small/cancels/%d", i) {
-            if (tti_check_can_cancel(c)) {
-                sequence(c, c->quick ? 300 : 1000, 600, true);
-            }
+            tti_check_can_cancel(c) ? sequence(c, c->quick ? 300 : 1000, 600, true) : tti_check_skip(c);
         }
         TTI_CHECK_CASE(c, "mixed/cancels/%d", i) {
-            if (tti_check_can_cancel(c)) {
-                sequence(c, c->quick ? 60 : 150, large, true);
-            }
+            tti_check_can_cancel(c) ? sequence(c, c->quick ? 60 : 150, large, true) : tti_check_skip(c);
         }
     }
 }

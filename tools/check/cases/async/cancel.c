@@ -71,6 +71,23 @@ static void expect_cancelled(struct tti_check_job *job, int lowest)
     }
 }
 
+/* Starts the job behind an operation of `count` elements that blocks the lane, and cancels it there; lets the lane go. */
+static void cancel_behind(struct tti_check *c, struct tti_check_job *job, const struct cancel_setup *s, int64_t count,
+                          enum tti_check_completion way, struct tti_check_job *held)
+{
+    tti_check_block_lane(c, held, s->holder, count);
+    if (c->rank != s->holder) {
+        tti_check_job_start(job, way);
+    }
+    if (cancels(c, s)) {
+        cancel(c, &job->pending);
+    }
+    tti_check_unblock_lane(c, held, s->holder);
+    if (c->rank == s->holder) {
+        tti_check_job_start(job, way);
+    }
+}
+
 static void queued(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *p,
                    uint32_t flags, const struct cancel_setup *s)
 {
@@ -78,17 +95,8 @@ static void queued(struct tti_check *c, const struct tti_check_form *form, const
     struct tti_check_job job;
     tti_check_job_prepare(&job, c, form, p, 1);
     job.operation.flags = flags;
-    tti_check_block_lane(c, &held, s->holder, p->shape[0] > 0 ? p->shape[0] : 1);
-    if (c->rank != s->holder) {
-        tti_check_job_start(&job, tti_check_random_completion(c, 2, 0));
-        if (cancels(c, s)) {
-            cancel(c, &job.pending);
-        }
-    }
-    tti_check_unblock_lane(c, &held, s->holder);
-    if (c->rank == s->holder) {
-        tti_check_job_start(&job, tti_check_random_completion(c, 2, 4));
-    }
+    const unsigned synchronous = c->rank == s->holder ? 4 : 0;
+    cancel_behind(c, &job, s, p->shape[0] > 0 ? p->shape[0] : 1, tti_check_random_completion(c, 2, synchronous), &held);
     expect_cancelled(&job, lowest_canceller(c, s));
     tti_check_job_end(&job, c);
     tti_check_blocked_end(c, &held);
@@ -143,17 +151,7 @@ static void cancel_and_release(struct tti_check *c, int64_t count)
     struct tti_check_job job;
     tti_check_job_prepare(&job, c, &tti_check_all_reduce_form, &p, 1);
     job.operation.flags = flags_for(c, 0);
-    tti_check_block_lane(c, &held, s.holder, count);
-    if (c->rank != s.holder) {
-        tti_check_job_start(&job, TTI_CHECK_CALLBACK);
-        if (cancels(c, &s)) {
-            cancel(c, &job.pending);
-        }
-    }
-    tti_check_unblock_lane(c, &held, s.holder);
-    if (c->rank == s.holder) {
-        tti_check_job_start(&job, TTI_CHECK_CALLBACK);
-    }
+    cancel_behind(c, &job, &s, count, TTI_CHECK_CALLBACK, &held);
     tti_check_pending_release(c, &job.pending);
     tti_check_expect_i64(c, "calls of the callback", tti_check_pending_callbacks(c, &job.pending), 1);
     tti_check_expect_i64(c, "status of the callback", job.pending.reported, TUTTI_CANCELLED);
@@ -290,22 +288,16 @@ static void token(struct tti_check *c, int64_t count)
 
 /* ---- the chapter ---- */
 
-bool tti_check_can_cancel(struct tti_check *c)
+bool tti_check_can_cancel(const struct tti_check *c)
 {
-    if (c->size > 1 && (c->capabilities & (TUTTI_CAP_CANCEL | TUTTI_CAP_CANCEL_FLAGGED))) {
-        return true;
-    }
-    tti_check_skip(c);
-    return false;
+    return c->size > 1 && (c->capabilities & (TUTTI_CAP_CANCEL | TUTTI_CAP_CANCEL_FLAGGED));
 }
 
 static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
 {
     for (int i = 0; i < 2; i++) {
         TTI_CHECK_CASE(c, "%s/%s", name, i == 0 ? "small" : "large") {
-            if (tti_check_can_cancel(c)) {
-                run(c, i == 0 ? 5 : 100003);
-            }
+            tti_check_can_cancel(c) ? run(c, i == 0 ? 5 : 100003) : tti_check_skip(c);
         }
     }
 }
@@ -321,9 +313,8 @@ static void for_collective(struct tti_check *c, const struct tti_check_collectiv
         p.root = (i + 1) % c->size;
         TTI_CHECK_CASE(c, "queued/%s/%lld/%s-%s", collective->name, (long long)count, s.all ? "all" : "one",
                        i % 2 == 0 ? "first" : "last") {
-            if (tti_check_can_cancel(c)) {
-                queued(c, collective->form, &p, flags_for(c, collective->traits), &s);
-            }
+            tti_check_can_cancel(c) ? queued(c, collective->form, &p, flags_for(c, collective->traits), &s)
+                                    : tti_check_skip(c);
         }
     }
     for (p.root = 0; p.root < roots; p.root++) {
@@ -331,9 +322,7 @@ static void for_collective(struct tti_check *c, const struct tti_check_collectiv
             refuses ? unflagged(c, collective->form, &p, can ? 0 : TUTTI_CANCELLABLE) : tti_check_skip(c);
         }
         TTI_CHECK_CASE(c, "flagged/%s/%lld/root%d", collective->name, (long long)count, p.root) {
-            if (tti_check_can_cancel(c)) {
-                flagged(c, collective->form, &p);
-            }
+            tti_check_can_cancel(c) ? flagged(c, collective->form, &p) : tti_check_skip(c);
         }
     }
 }
@@ -349,19 +338,18 @@ void tti_check_cancel_cases(struct tti_check *c)
         }
     }
     TTI_CHECK_CASE(c, "queued/barrier") {
-        if (tti_check_can_cancel(c)) {
-            const struct tti_check_plan p = {.ndim = 1, .dtype = TUTTI_U8};
-            queued(c, &tti_check_barrier_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = c->size - 1});
-        }
+        const struct tti_check_plan p = {.ndim = 1, .dtype = TUTTI_U8};
+        const struct cancel_setup last = {.holder = c->size - 1};
+        tti_check_can_cancel(c) ? queued(c, &tti_check_barrier_form, &p, flags_for(c, 0), &last) : tti_check_skip(c);
     }
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         TTI_CHECK_CASE(c, "queued/all_reduce-wire/%lld", (long long)counts[i]) {
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, counts[i]);
             p.wire = TUTTI_WIRE_BF16;
-            if (c->arena) {
-                tti_check_skip(c);
-            } else if (tti_check_can_cancel(c)) {
+            if (!c->arena && tti_check_can_cancel(c)) {
                 queued(c, &tti_check_all_reduce_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = 0});
+            } else {
+                tti_check_skip(c);
             }
         }
     }

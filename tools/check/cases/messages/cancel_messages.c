@@ -6,17 +6,20 @@
 #include "check/cases/cases.h"
 #include "check/data/tensors.h"
 #include "check/operation/completion.h"
+#include "check/operation/messages.h"
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
 
 enum { TAG = 40, DECISION = 42 };
 
-static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill, int number)
+static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count)
 {
     tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
-    if (fill) {
-        tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, (uint64_t)number << 32);
-    }
+}
+
+static void make_message(struct tti_check *c, struct tti_check_tensor *x, int64_t count, int number)
+{
+    tti_check_outgoing(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, number);
 }
 
 static void start_recv(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x, int source,
@@ -32,12 +35,11 @@ static void pass_on(struct tti_check *c, int64_t count, int tag, int number)
 {
     struct tti_check_tensor out;
     struct tti_check_tensor in;
-    make(c, &out, count, true, number);
-    make(c, &in, count, false, 0);
+    make_message(c, &out, count, number);
+    make(c, &in, count);
     if (tti_check_ok(c, "sendrecv",
                      tti_check_sendrecv(c, &out.t, tti_check_next(c), &in.t, tti_check_previous(c), tag, NULL))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, tti_check_previous(c),
-                              TTI_CHECK_RAW, (uint64_t)number << 32);
+        tti_check_incoming(c, &in, in.count, tti_check_previous(c), number);
     }
     tti_check_tensor_free(&out);
     tti_check_tensor_free(&in);
@@ -56,7 +58,7 @@ static void recv_unmatched(struct tti_check *c, int64_t count, bool any)
 {
     struct tti_check_tensor x;
     struct tti_check_pending f;
-    make(c, &x, count, false, 0);
+    make(c, &x, count);
     start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : tti_check_previous(c), any ? TUTTI_ANY_TAG : TAG,
                tti_check_random_completion(c, 1, 0));
     expect_withdrawn(c, &f, &x);
@@ -82,16 +84,15 @@ static void recv_one_of_two(struct tti_check *c, int64_t count)
     struct tti_check_pending f[2];
     struct tti_check_tensor out;
     for (int i = 0; i < 2; i++) {
-        make(c, &x[i], count, false, 0);
+        make(c, &x[i], count);
         start_recv(c, &f[i], &x[i], tti_check_previous(c), TAG, tti_check_random_completion(c, (uint64_t)i, 0));
     }
     expect_withdrawn(c, &f[0], &x[0]);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
-    make(c, &out, count, true, 2);
+    make_message(c, &out, count, 2);
     tti_check_ok(c, "send", tti_check_send(c, &out.t, tti_check_next(c), TAG));
     if (tti_check_ok(c, "the other receive", tti_check_pending_finish(c, &f[1]))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &x[1]), TUTTI_F32, 0, x[1].count, tti_check_previous(c),
-                              TTI_CHECK_RAW, (uint64_t)2 << 32);
+        tti_check_incoming(c, &x[1], x[1].count, tti_check_previous(c), 2);
     }
     tti_check_tensor_free(&out);
     tti_check_tensor_free(&x[0]);
@@ -103,15 +104,14 @@ static void recv_too_late(struct tti_check *c, int64_t count)
     struct tti_check_tensor out;
     struct tti_check_tensor x;
     struct tti_check_pending f;
-    make(c, &out, count, true, 3);
-    make(c, &x, count, false, 0);
+    make_message(c, &out, count, 3);
+    make(c, &x, count);
     start_recv(c, &f, &x, tti_check_previous(c), TAG, TTI_CHECK_WAIT);
     tti_check_ok(c, "send", tti_check_send(c, &out.t, tti_check_next(c), TAG));
     tti_check_ok(c, "the wait", tutti_work_wait(f.work, TUTTI_FOREVER));
     tti_check_status(c, "work_cancel behind the end", tutti_work_cancel(f.work, &c->error), TUTTI_TOO_LATE);
     if (tti_check_ok(c, "recv", tti_check_pending_finish(c, &f))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, tti_check_previous(c),
-                              TTI_CHECK_RAW, (uint64_t)3 << 32);
+        tti_check_incoming(c, &x, x.count, tti_check_previous(c), 3);
     }
     tti_check_tensor_free(&out);
     tti_check_tensor_free(&x);
@@ -125,7 +125,7 @@ static void batch_unmatched(struct tti_check *c, int64_t count)
     struct tti_check_pending f;
     tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
     for (int i = 0; i < MEMBERS; i++) {
-        make(c, &x[i], count, false, 0);
+        make(c, &x[i], count);
         tti_check_ok(c, "recv in a batch",
                      tutti_recv(c->group, &x[i].t, tti_check_previous(c), TAG + 10 + i, NULL, NULL));
     }
@@ -149,8 +149,8 @@ static void send(struct tti_check *c, int64_t count)
     struct tti_check_tensor in;
     struct tti_check_pending f;
     struct tti_check_pending marked;
-    make(c, &out, count, true, 20);
-    make(c, &mark, count, true, 21);
+    make_message(c, &out, count, 20);
+    make_message(c, &mark, count, 21);
     tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
     tti_check_pending_start(c, &f,
                             &(struct tti_check_operation){
@@ -168,10 +168,9 @@ static void send(struct tti_check *c, int64_t count)
     tti_check_ok(c, "sendrecv",
                  tti_check_sendrecv_values(c, &withdrawn, tti_check_next(c), &theirs, tti_check_previous(c), DECISION));
     for (int number = theirs ? 21 : 20; number <= 21; number++) {
-        make(c, &in, count, false, 0);
+        make(c, &in, count);
         if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, tti_check_previous(c), TAG, NULL))) {
-            tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, tti_check_previous(c),
-                                  TTI_CHECK_RAW, (uint64_t)number << 32);
+            tti_check_incoming(c, &in, in.count, tti_check_previous(c), number);
         }
         tti_check_tensor_free(&in);
     }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Messages. Each has a number, and its data are a function of (sender, number), so that a message that came in another
- * one's place is seen even if its length and tag are right.
- */
+/* Messages: each has a number, see operation/messages.h. */
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
@@ -12,38 +9,9 @@
 #include "check/data/device_memory.h"
 #include "check/data/tensors.h"
 #include "check/operation/completion.h"
+#include "check/operation/messages.h"
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
-
-static uint64_t first_of(int number)
-{
-    return (uint64_t)number << 32;
-}
-
-/* Message `number` of this rank. */
-static void outgoing(struct tti_check *c, struct tti_check_tensor *x, tutti_dtype dtype, int ndim, const int64_t *shape,
-                     enum tti_check_layout layout, int number)
-{
-    tti_check_tensor_make(c, x, dtype, ndim, shape, layout);
-    tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, first_of(number));
-    tti_check_tensor_seal(x);
-}
-
-static void incoming(struct tti_check *c, struct tti_check_tensor *x, size_t count, int source, int number)
-{
-    tti_check_expect_copy(c, tti_check_tensor_result(c, x), x->dtype, 0, count, source, TTI_CHECK_RAW,
-                          first_of(number));
-}
-
-static void expect_message(struct tti_check *c, const tutti_message *m, int source, int tag, tutti_dtype dtype,
-                           size_t count)
-{
-    tti_check_expect_i64(c, "source of the message", m->source, source);
-    tti_check_expect_i64(c, "tag of the message", m->tag, tag);
-    tti_check_expect_i64(c, "dtype of the message", m->dtype, dtype);
-    tti_check_expect_i64(c, "count of the message", m->count, (int64_t)count);
-    tti_check_expect_i64(c, "bytes of the message", m->bytes, (int64_t)(count * tutti_dtype_size(dtype)));
-}
 
 /* Before each round: a receive from any rank takes no message of the next round. */
 static void keep_apart(struct tti_check *c)
@@ -69,12 +37,12 @@ static void ring(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t
     const int source = previous_of(c, distance);
     struct tti_check_tensor out;
     struct tti_check_tensor in;
-    outgoing(c, &out, dtype, ndim, shape, sent, 1);
+    tti_check_outgoing(c, &out, dtype, ndim, shape, sent, 1);
     tti_check_tensor_make(c, &in, dtype, ndim, shape, received);
     tutti_message m = TUTTI_MESSAGE_INIT;
     if (tti_check_ok(c, "sendrecv", tti_check_sendrecv(c, &out.t, destination, &in.t, source, 3, &m))) {
-        expect_message(c, &m, source, 3, dtype, in.count);
-        incoming(c, &in, in.count, source, 1);
+        tti_check_expect_message(c, &m, source, 3, dtype, in.count);
+        tti_check_incoming(c, &in, in.count, source, 1);
     }
     tti_check_tensor_unchanged(c, &out, "the message that was sent");
     tti_check_tensor_free(&out);
@@ -126,13 +94,13 @@ static void ping_pong(struct tti_check *c, int64_t count, int rounds)
         struct tti_check_tensor x;
         for (int turn = 0; turn < 2; turn++) {
             if (c->rank % 2 == turn) {
-                outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, i);
+                tti_check_outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, i);
                 tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, i));
                 tti_check_tensor_unchanged(c, &x, "the message that was sent");
             } else {
                 tti_check_tensor_make(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
                 if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, i, NULL))) {
-                    incoming(c, &x, x.count, partner, i);
+                    tti_check_incoming(c, &x, x.count, partner, i);
                 }
             }
             tti_check_tensor_free(&x);
@@ -150,7 +118,7 @@ static void batch_all(struct tti_check *c, int64_t count, bool receive_first)
     for (int r = 0; r < c->size; r++) {
         const int64_t length = count + r; /* by receiver, so that a mix-up shows */
         const int64_t own = count + c->rank;
-        outgoing(c, &out[r], TUTTI_F32, 1, &length, TTI_CHECK_COMPACT, r);
+        tti_check_outgoing(c, &out[r], TUTTI_F32, 1, &length, TTI_CHECK_COMPACT, r);
         tti_check_tensor_make(c, &in[r], TUTTI_F32, 1, &own, TTI_CHECK_COMPACT);
         messages[r] = (tutti_message)TUTTI_MESSAGE_INIT;
     }
@@ -170,8 +138,8 @@ static void batch_all(struct tti_check *c, int64_t count, bool receive_first)
         tti_check_ok(c, "batch_end", tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END}));
     for (int r = 0; r < c->size; r++) {
         if (ok) {
-            expect_message(c, &messages[r], r, 9, TUTTI_F32, in[r].count);
-            incoming(c, &in[r], in[r].count, r, c->rank);
+            tti_check_expect_message(c, &messages[r], r, 9, TUTTI_F32, in[r].count);
+            tti_check_incoming(c, &in[r], in[r].count, r, c->rank);
         }
         tti_check_tensor_unchanged(c, &out[r], "the message that was sent");
         tti_check_tensor_free(&out[r]);
@@ -192,7 +160,7 @@ static void several(struct tti_check *c, bool one_tag, int64_t count)
     const int source = previous_of(c, 1);
     tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
     for (int i = 0; i < MESSAGES; i++) {
-        outgoing(c, &out[i], TUTTI_I16, 1, &count, TTI_CHECK_COMPACT, i);
+        tti_check_outgoing(c, &out[i], TUTTI_I16, 1, &count, TTI_CHECK_COMPACT, i);
         tti_check_ok(c, "send in a batch", tutti_send(c->group, &out[i].t, destination, one_tag ? 4 : 100 + i, NULL));
     }
     for (int i = 0; i < MESSAGES; i++) {
@@ -205,7 +173,7 @@ static void several(struct tti_check *c, bool one_tag, int64_t count)
         tti_check_ok(c, "batch_end", tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END}));
     for (int i = 0; i < MESSAGES; i++) {
         if (ok) {
-            incoming(c, &in[i], in[i].count, source, i);
+            tti_check_incoming(c, &in[i], in[i].count, source, i);
         }
         tti_check_tensor_free(&out[i]);
         tti_check_tensor_free(&in[i]);
@@ -220,7 +188,7 @@ static void expect_allocated(struct tti_check *c, const DLTensor *t, tutti_dtype
     unsigned char *elements = tti_check_tensor_fetch(c, t, count * tutti_dtype_size(dtype));
     tti_check_expect_i64(c, "kind of the device that the tensor lies on", t->device.device_type, where.device_type);
     tti_check_expect_i64(c, "the device that the tensor lies on", t->device.device_id, where.device_id);
-    tti_check_expect_copy(c, elements, dtype, 0, count, source, TTI_CHECK_RAW, first_of(number));
+    tti_check_expect_copy(c, elements, dtype, 0, count, source, TTI_CHECK_RAW, tti_check_first_of(number));
     free(elements);
 }
 
@@ -232,7 +200,7 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
         for (int i = 0; i < EACH; i++) {
             struct tti_check_tensor x;
             const int64_t length = count + i;
-            outgoing(c, &x, TUTTI_F64, 1, &length, TTI_CHECK_COMPACT, i);
+            tti_check_outgoing(c, &x, TUTTI_F64, 1, &length, TTI_CHECK_COMPACT, i);
             tti_check_ok(c, "send", tti_check_send(c, &x.t, 0, 20 + i));
             tti_check_tensor_free(&x);
         }
@@ -254,11 +222,11 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
         if (tti_check_ok(c, "recv from anybody", tti_check_do(c, &o)) && m.source > 0 && m.source < c->size) {
             /* messages of one sender do not overtake one another, even without a tag */
             const int number = seen[m.source]++;
-            expect_message(c, &m, m.source, 20 + number, TUTTI_F64, (size_t)(count + number));
+            tti_check_expect_message(c, &m, m.source, 20 + number, TUTTI_F64, (size_t)(count + number));
             if (m.count == count + number && allocate) {
                 expect_allocated(c, &managed->dl_tensor, TUTTI_F64, (size_t)m.count, m.source, number);
             } else if (m.count == count + number) {
-                incoming(c, &x, (size_t)m.count, m.source, number);
+                tti_check_incoming(c, &x, (size_t)m.count, m.source, number);
             }
             if (!allocate) {
                 tti_check_tensor_untouched(c, &x, (size_t)m.count, x.count - (size_t)m.count);
@@ -309,18 +277,18 @@ static void probing(struct tti_check *c, int64_t count)
     }
     struct tti_check_tensor x;
     if (c->rank % 2 == 0) {
-        outgoing(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT, 2);
+        tti_check_outgoing(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT, 2);
         tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 31));
     } else {
         tti_check_tensor_make(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT);
         for (int i = 0; i < 2; i++) { /* twice: looking takes nothing away */
             tutti_message m = TUTTI_MESSAGE_INIT;
             if (probe_until_found(c, i == 0 ? partner : TUTTI_ANY_SOURCE, 31, &m)) {
-                expect_message(c, &m, partner, 31, TUTTI_U16, x.count);
+                tti_check_expect_message(c, &m, partner, 31, TUTTI_U16, x.count);
             }
         }
         if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, 31, NULL))) {
-            incoming(c, &x, x.count, partner, 2);
+            tti_check_incoming(c, &x, x.count, partner, 2);
         }
         found = 1;
         if (tti_check_ok(c, "probe", tutti_probe(c->group, partner, 31, &found, NULL, &c->error))) {
@@ -338,7 +306,7 @@ static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, cons
     }
     if (c->rank % 2 == 0) {
         struct tti_check_tensor x;
-        outgoing(c, &x, dtype, ndim, shape, TTI_CHECK_COMPACT, 3);
+        tti_check_outgoing(c, &x, dtype, ndim, shape, TTI_CHECK_COMPACT, 3);
         tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 0));
         tti_check_tensor_free(&x);
         return;
@@ -359,7 +327,7 @@ static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, cons
             count *= shape[d];
         }
         tti_check_expect_i64(c, "the tensor is compact", tutti_tensor_is_compact(t), 1);
-        expect_message(c, &m, partner, 0, dtype, (size_t)count);
+        tti_check_expect_message(c, &m, partner, 0, dtype, (size_t)count);
         if (!c->failed) {
             expect_allocated(c, t, dtype, (size_t)count, partner, 3);
         }
@@ -376,7 +344,7 @@ static void unfit(struct tti_check *c, int64_t count)
     }
     struct tti_check_tensor x;
     if (c->rank % 2 == 0) {
-        outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 4);
+        tti_check_outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 4);
         tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 6));
         tti_check_tensor_free(&x);
         return;
@@ -391,7 +359,7 @@ static void unfit(struct tti_check *c, int64_t count)
             tti_check_status(c, i == 0 ? "recv into a shorter tensor" : "recv as another dtype", status,
                              TUTTI_MISMATCH);
         } else if (tti_check_ok(c, "recv", status)) {
-            incoming(c, &x, x.count, partner, 4);
+            tti_check_incoming(c, &x, x.count, partner, 4);
         }
         tti_check_tensor_free(&x);
     }

@@ -5,17 +5,20 @@
  */
 #include "check/cases/cases.h"
 #include "check/operation/jobs.h"
+#include "check/operation/messages.h"
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
 
 enum { TAG = 60, SOON_MS = 20 };
 
-static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count, bool fill)
+static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count)
 {
     tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
-    if (fill) {
-        tti_check_tensor_fill(c, x, 0, x->count, c->rank, TTI_CHECK_RAW, 0);
-    }
+}
+
+static void make_message(struct tti_check *c, struct tti_check_tensor *x, int64_t count)
+{
+    tti_check_outgoing(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 0);
 }
 
 static void start_send(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
@@ -41,20 +44,15 @@ static tutti_status probe(struct tti_check *c, int peer, int tag, tutti_message 
 
 static void expect_message(struct tti_check *c, const tutti_message *m, int64_t count)
 {
-    tti_check_expect_i64(c, "source of the message", m->source, tti_check_previous(c));
-    tti_check_expect_i64(c, "tag of the message", m->tag, TAG);
-    tti_check_expect_i64(c, "dtype of the message", m->dtype, TUTTI_F32);
-    tti_check_expect_i64(c, "count of the message", m->count, count);
-    tti_check_expect_i64(c, "bytes of the message", m->bytes, 4 * count);
+    tti_check_expect_message(c, m, tti_check_previous(c), TAG, TUTTI_F32, (size_t)count);
 }
 
 static void receive(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor x;
-    make(c, &x, count, false);
+    make(c, &x, count);
     if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, tti_check_previous(c), TAG, NULL))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &x), TUTTI_F32, 0, x.count, tti_check_previous(c),
-                              TTI_CHECK_RAW, 0);
+        tti_check_incoming(c, &x, x.count, tti_check_previous(c), 0);
     }
     tti_check_tensor_free(&x);
 }
@@ -68,7 +66,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
     tutti_message m = TUTTI_MESSAGE_INIT;
     const int peer = any ? TUTTI_ANY_SOURCE : tti_check_previous(c);
     const int tag = any ? TUTTI_ANY_TAG : TAG;
-    make(c, &out, count, true);
+    make_message(c, &out, count);
     start_probe(c, &probed, peer, tag, &m);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     start_send(c, &sent, &out);
@@ -107,7 +105,7 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
     struct tti_check_pending probed;
     struct tti_check_pending sent[2];
     tutti_message m = TUTTI_MESSAGE_INIT;
-    make(c, &in, count, false);
+    make(c, &in, count);
     tti_check_pending_init(c, &received, tti_check_random_completion(c, 3, 0));
     tti_check_pending_start(c, &received,
                             &(struct tti_check_operation){
@@ -115,15 +113,14 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
     start_probe(c, &probed, tti_check_previous(c), TAG, &m);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     for (int i = 0; i < 2; i++) {
-        make(c, &out[i], count + i, true);
+        make_message(c, &out[i], count + i);
         start_send(c, &sent[i], &out[i]);
     }
     if (tti_check_ok(c, "probe_async", tti_check_pending_finish(c, &probed))) {
         expect_message(c, &m, count + 1);
     }
     if (tti_check_ok(c, "the receive before it", tti_check_pending_finish(c, &received))) {
-        tti_check_expect_copy(c, tti_check_tensor_result(c, &in), TUTTI_F32, 0, in.count, tti_check_previous(c),
-                              TTI_CHECK_RAW, 0);
+        tti_check_incoming(c, &in, in.count, tti_check_previous(c), 0);
     }
     receive(c, count + 1);
     for (int i = 0; i < 2; i++) {
@@ -176,7 +173,7 @@ static void cancelled(struct tti_check *c)
     tti_check_status(c, "a probe whose token has fired", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
     tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
     tti_check_ok(c, "barrier", tti_check_barrier(c));
-    make(c, &out, 10, true);
+    make_message(c, &out, 10);
     start_send(c, &sent, &out);
     receive(c, 10);
     tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
