@@ -35,7 +35,7 @@ cat >"$scratch/ledger.md" <<'END'
 | Spec 0 | no-test | `tutti_status_name` | | done | |
 | Spec 0 | no-function | `TUTTI_TIMEOUT` | `api.ledger_errors` | done | local shm hier gloo mpi nccl rccl fault |
 | Spec 0 | odd-state | `tutti_status_name` | `api.ledger_errors` | perhaps | local shm hier gloo mpi nccl rccl fault |
-| Spec 0 | says-no-backend | `tutti_status_name` | `api.ledger_errors` | done |
+| Spec 0 | says-no-backend | `tutti_status_name` | `api.ledger_errors` | done | |
 | Spec 0 | too-many-backends | `tutti_status_name` | `api.ledger_errors` | done | local shm hier gloo mpi nccl rccl fault null |
 | Spec 0 | too-few-backends | `tutti_status_name` | `api.ledger_errors` | done | local |
 | Spec 0 | fails-on-gloo | `tutti_queue_create` | `api.ledger_queue` | done | local shm hier gloo mpi nccl rccl fault |
@@ -99,7 +99,7 @@ expect 'Spec 0, no-mpi-test: .*it names no script.mpi.ledger_\* test$'
 expect 'Spec 0, no-test: it names no api test$'
 expect 'Spec 0, no-function: it names no function$'
 expect 'Spec 0, odd-state: its state is "perhaps"'
-expect 'Spec 0, says-no-backend: it does not say on which backends it is proved: local shm hier gloo mpi nccl rccl fault$'
+expect 'Spec 0, says-no-backend: it claims to be proved on no backend, but its tests were on local shm hier gloo mpi nccl rccl fault$'
 expect 'Spec 0, too-many-backends: it claims to be proved on .* null, but its tests were on local shm hier gloo mpi nccl rccl fault$'
 expect 'Spec 0, too-few-backends: it claims to be proved on local, but its tests were on local shm hier'
 expect 'Spec 0, fails-on-gloo: `api.ledger_queue.gloo` failed$'
