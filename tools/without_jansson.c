@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "bench/overlap/json.h"
+#include "bench/overlap/overlap.h"
 #include "bench/report/json.h"
 #include "info/info.h"
 #include "tools.h"

@@ -41,4 +41,8 @@ struct tti_bench_options {
     const char *json;   /* file to write, or NULL */
 };
 
+/* Measures as a rank of the job. Without a job, starts ranks: threads, or processes with these arguments (closed by
+ * NULL) after `tutti bench`. Returns the exit code. */
+int tti_bench_start(struct tti_bench_options *options, char **words);
+
 #endif

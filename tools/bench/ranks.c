@@ -12,7 +12,6 @@
 #include "bench/measure/buffers.h"
 #include "bench/measure/data.h"
 #include "bench/overlap/overlap.h"
-#include "bench/overlap/steps.h"
 #include "bench/report/json.h"
 #include "bench/report/table.h"
 #include "bench/roofline/roofline.h"

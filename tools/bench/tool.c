@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti bench`: the command line. */
-#include "bench/tool.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -11,7 +10,7 @@
 #include "bench/beside/plugin.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/measure.h"
-#include "bench/overlap/tool.h"
+#include "bench/overlap/overlap.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"

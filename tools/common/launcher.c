@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/host/cpu.h"
+#include "run/process/launch.h"
 
 bool tti_in_launcher(void)
 {
@@ -68,25 +69,6 @@ bool tti_backend_has_threads(const char *name)
     return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
 }
 
-/* A program by the word that it was started with: a path, or a name that is looked up in PATH. */
-static bool find_by_word(const char *word, char *path, size_t capacity)
-{
-    const char *search = getenv("PATH");
-    if (strchr(word, '/')) {
-        snprintf(path, capacity, "%s", word);
-        return access(path, X_OK) == 0;
-    }
-    for (const char *at = search ? search : ""; *at; at += *at == ':') {
-        const int length = (int)strcspn(at, ":");
-        snprintf(path, capacity, "%.*s/%s", length ? length : 1, length ? at : ".", word);
-        if (access(path, X_OK) == 0) {
-            return true;
-        }
-        at += length;
-    }
-    return false;
-}
-
 /* The file of this program; not to be freed. Without /proc it is searched for by the argument that started it. NULL: not
  * found. */
 static const char *self_path(void)
@@ -101,9 +83,11 @@ static const char *self_path(void)
         return self;
     }
     const char *executed = (const char *)getauxval(AT_EXECFN); /* what the kernel was asked to start */
-    const bool found = (executed && find_by_word(executed, self, sizeof(self))) ||
-                       find_by_word(program_invocation_name, self, sizeof(self));
-    return found ? self : NULL;
+    char *found = NULL;
+    char why[512];
+    const bool good = (executed && tti_run_find_program(executed, &found, why, sizeof(why)) == 0) ||
+                      tti_run_find_program(program_invocation_name, &found, why, sizeof(why)) == 0;
+    return good ? found : NULL;
 }
 
 struct threads {

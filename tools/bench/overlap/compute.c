@@ -4,11 +4,9 @@
  * nothing else, so the memory traffic of the communication does not slow it down. It is real work, not a loop that
  * reads the clock: a thread that loses its CPU has to make up for it.
  */
-#include "bench/overlap/compute.h"
+#include "bench/overlap/overlap.h"
 
 #include <time.h>
-
-#include "bench/measure/samples.h"
 
 #define TRIALS   8 /* the fastest counts: every disturbance makes a trial slower */
 #define TRIAL_NS INT64_C(20000000)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The JSON of `tutti bench overlap`. */
-#include "bench/overlap/json.h"
+#include "bench/overlap/overlap.h"
 
 #include <jansson.h>
 
-#include "bench/overlap/report.h"
 #include "bench/report/json.h"
 
 static bool set(json_t *object, const char *key, json_t *value)

@@ -12,8 +12,6 @@
 
 #include "base/clock.h"
 #include "bench/measure/data.h"
-#include "bench/overlap/json.h"
-#include "bench/overlap/report.h"
 
 #define WARM_UP 2 /* rounds */
 

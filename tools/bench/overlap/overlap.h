@@ -13,6 +13,70 @@
 
 struct json_t;
 
+/* ---- compute.c: a computation of a given length ---- */
+
+#define TTI_COMPUTE_VALUES 2048 /* 8 KiB: fits every first-level cache, beside what the library needs */
+
+struct tti_compute {
+    float values[TTI_COMPUTE_VALUES];
+    float factor;
+    float summand;
+    int64_t passes; /* over the values: a step's */
+};
+
+/* Finds the number of passes that take this long on a CPU of the rank's own. All ranks compute meanwhile, since
+ * neighbours may slow one another down. Collective; false: b->error has the details. */
+bool tti_compute_calibrate(struct tti_compute *compute, struct tti_bench *b, int64_t step_ns);
+/* Part number `part` of `parts` of a step's computation. */
+void tti_compute_run(struct tti_compute *compute, int part, int parts);
+
+/* ---- steps.c: the forms, ways to run a step ---- */
+
+#define TTI_OVERLAP_BYTES     65536 /* of all gradients together, about */
+#define TTI_OVERLAP_PIECES    64    /* at most */
+#define TTI_OVERLAP_GRADIENTS 2     /* in each bucket */
+
+/* The forms, and the sets of samples. */
+enum tti_overlap_form {
+    TTI_OVERLAP_COMPUTE,
+    TTI_OVERLAP_COMMUNICATE,
+    TTI_OVERLAP_IN_TURN,
+    TTI_OVERLAP_OVERLAPPED,
+    TTI_OVERLAP_PIPELINE,
+    TTI_OVERLAP_BUCKETER,
+    TTI_OVERLAP_FORMS
+};
+
+/* One rank's side of the steps. */
+struct tti_overlap {
+    struct tti_bench *b;
+    tutti_group *link; /* the same ranks behind a limited link */
+    const char *below; /* the backend that the link is over */
+    struct tti_compute compute;
+    int pieces;
+    int gradients;
+    int64_t count; /* elements of all gradients, of a chunk, of a gradient */
+    int64_t piece_count;
+    int64_t gradient_count;
+    DLTensor all;
+    DLTensor piece[TTI_OVERLAP_PIECES];
+    DLTensor *piece_list[TTI_OVERLAP_PIECES];
+    DLTensor gradient[TTI_OVERLAP_PIECES * TTI_OVERLAP_GRADIENTS];
+    const DLTensor *gradient_list[TTI_OVERLAP_PIECES * TTI_OVERLAP_GRADIENTS];
+    tutti_bucketer *bucketer;
+};
+
+extern const char *const tti_overlap_names[TTI_OVERLAP_FORMS];
+
+/* Bytes of all gradients: as many in each. */
+int64_t tti_overlap_bytes(int pieces);
+/* Divides b->right into the gradients and makes the bucketer. */
+tutti_status tti_overlap_prepare(struct tti_overlap *o);
+/* Runs one step in this form. On failure o->b->error has the details. */
+tutti_status tti_overlap_step(struct tti_overlap *o, enum tti_overlap_form form);
+
+/* ---- overlap.c ---- */
+
 struct tti_overlap_result {
     struct tti_bench_times time;
     double ideal_us; /* the lower bound, from the medians of computing and communicating alone */
@@ -23,5 +87,25 @@ struct tti_overlap_result {
 /* The whole run, after b was made ready; json NULL = not wanted. True if everything was measured and no result was
  * wrong. */
 bool tti_overlap_run(struct tti_bench *b, struct json_t *json);
+
+/* ---- report.c and json.c ---- */
+
+/* Only the forms that do both are judged by the longer of the two. */
+static inline bool tti_overlap_does_both(int form)
+{
+    return form != TTI_OVERLAP_COMPUTE && form != TTI_OVERLAP_COMMUNICATE;
+}
+
+void tti_overlap_print_header(const struct tti_overlap *o, int64_t bandwidth);
+void tti_overlap_print(const struct tti_overlap *o, const struct tti_overlap_result results[TTI_OVERLAP_FORMS]);
+
+/* False when memory is exhausted. */
+bool tti_overlap_json(struct json_t *root, const struct tti_overlap *o, int64_t bandwidth,
+                      const struct tti_overlap_result results[TTI_OVERLAP_FORMS]);
+
+/* ---- tool.c ---- */
+
+/* The command line; argv[0] is "overlap". */
+int tti_overlap_tool(int argc, char **argv);
 
 #endif

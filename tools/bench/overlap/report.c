@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of `tutti bench overlap`. */
-#include "bench/overlap/report.h"
+#include "bench/overlap/overlap.h"
 
 #include <inttypes.h>
 

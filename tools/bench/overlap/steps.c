@@ -3,7 +3,7 @@
  * The ways to run a step. They communicate the same gradients, which lie one behind the other in memory: as one tensor,
  * as the chunks of a pipeline, or, as a model has them, in more tensors than there are buckets.
  */
-#include "bench/overlap/steps.h"
+#include "bench/overlap/overlap.h"
 
 const char *const tti_overlap_names[TTI_OVERLAP_FORMS] = {
     [TTI_OVERLAP_COMPUTE] = "compute",   [TTI_OVERLAP_COMMUNICATE] = "communicate",

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti bench overlap`: the command line. */
-#include "bench/overlap/tool.h"
+#include "bench/overlap/overlap.h"
 
 #include <argp.h>
 
-#include "bench/overlap/steps.h"
-#include "bench/tool.h"
 #include "common/number.h"
 #include "tools.h"
 

@@ -4,13 +4,12 @@
  * all_reduce of two ranks would. The time of one exchange shows where the two run: virtual CPUs may be threads of one
  * core in one minute and lie far apart in the next, and times of both states must not be compared.
  */
-#include "bench/roofline/hop.h"
+#include "bench/roofline/roofline.h"
 
 #include <assert.h>
 #include <sched.h>
 
 #include "base/clock.h"
-#include "bench/measure/samples.h"
 
 #define LINE       128 /* two cache lines, which some CPUs fetch together */
 #define TRIALS     16

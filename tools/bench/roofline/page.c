@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that all ranks share, for measurements without the library. */
-#include "bench/roofline/page.h"
+#include "bench/roofline/roofline.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include "bench/measure/samples.h"
 
 #define BYTES ((size_t)TTI_ROOFLINE_PAGE)
 

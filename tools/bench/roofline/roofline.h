@@ -4,10 +4,40 @@
 #ifndef TTI_BENCH_ROOFLINE_ROOFLINE_H
 #define TTI_BENCH_ROOFLINE_ROOFLINE_H
 
+#include <stdatomic.h>
+
 #include "bench/bench.h"
 #include "bench/measure/measure.h"
-#include "bench/roofline/hop.h"
-#include "bench/roofline/page.h"
+
+/* ---- page.c: memory that all ranks share ---- */
+
+#define TTI_ROOFLINE_PAGE 4096 /* bytes */
+
+struct tti_roofline_page {
+    unsigned char *memory; /* zero at first; NULL on every rank if one rank could not get it */
+    bool mapped;           /* else it is memory of the process */
+};
+
+/* Returning no memory is not a failure. All functions here are collective, apart from closing. */
+bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
+void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page);
+
+/* ---- hop.c: how long a cache line takes from rank 0 to rank 1 and back ---- */
+
+#define TTI_ROOFLINE_NEAR_NS 150  /* a hop below this stays within a group of cores */
+#define TTI_ROOFLINE_SAME_NS 1000 /* one above this needs a switch between two ranks on one CPU */
+
+struct tti_hop {
+    struct tti_hop_page *page;
+    bool known;        /* the same on every rank */
+    uint64_t sequence; /* exchanges so far */
+};
+
+void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop);
+/* *ns becomes 0 where the hop cannot be known. */
+bool tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns);
+
+/* ---- roofline.c ---- */
 
 #define TTI_ROOFLINE_SIZES 256
 

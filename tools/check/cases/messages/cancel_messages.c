@@ -4,7 +4,6 @@
  * away; a send that was withdrawn is never received, and one that was not is.
  */
 #include "check/cases/cases.h"
-#include "check/data/tensors.h"
 #include "check/operation/completion.h"
 #include "check/operation/messages.h"
 #include "check/operation/shortcuts.h"

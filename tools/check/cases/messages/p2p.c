@@ -7,7 +7,6 @@
 #include "check/cases/cases.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
-#include "check/data/tensors.h"
 #include "check/operation/completion.h"
 #include "check/operation/messages.h"
 #include "check/operation/shortcuts.h"
