@@ -107,7 +107,7 @@ enum {
  * small tensors, or for those in the heap (tutti/memory.h).
  */
 typedef int32_t tutti_wire;
-enum { TUTTI_WIRE_FULL = 0, TUTTI_WIRE_BF16 = 1 };
+enum { TUTTI_WIRE_FULL = 0, TUTTI_WIRE_BF16 = 1, TUTTI_WIRE_FP8 = 2 };
 
 /**
  * Options of one call. Zero means default everywhere. TUTTI_CALL(...) and tutti_call_init set `size`. The struct is

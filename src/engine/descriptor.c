@@ -18,6 +18,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "kernels/wire.h"
+
 enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
 
 #define MORE_BITS 27
@@ -268,8 +270,9 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
     if (fields & HAS_DIM) {
         add(&t, ", dim %u", (unsigned)(descriptor[0] >> 14 & 31));
     }
-    if ((fields & HAS_WIRE) && (descriptor[0] >> 14 & 31) != TUTTI_WIRE_FULL) {
-        add(&t, ", wire bf16");
+    const struct tti_wire_format *wire = tti_wire_format((tutti_wire)(descriptor[0] >> 14 & 31));
+    if ((fields & HAS_WIRE) && wire) {
+        add(&t, ", wire %s", wire->name);
     }
     add(&t, tag ? ", tag %llu)" : ")", (unsigned long long)tag);
 }

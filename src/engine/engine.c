@@ -33,6 +33,7 @@
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 #include "kernels/dispatch.h"
+#include "kernels/wire.h"
 
 #define SLEEP_NS 5000000 /* what a hint that a corrupt peer has lost may cost */
 
@@ -286,7 +287,7 @@ static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
 const char *tti_engine_supports(const struct tti_engine *e, const tutti_op *op)
 {
     if (op->wire != TUTTI_WIRE_FULL) { /* smaller ones the core converts */
-        const size_t bytes = op->count * tti_dtype_size(TUTTI_BF16);
+        const size_t bytes = tti_wire_bytes(tti_wire_format(op->wire), op->count);
         return e->size > 1 && bytes > e->tuning.one_shot && bytes > TTI_INLINE_MOST ? "native" : NULL;
     }
     return runner(op->kind) || op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV ? "native" : NULL;

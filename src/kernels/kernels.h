@@ -35,11 +35,6 @@ void tti_copy_stream(void *dst, const void *src, size_t n);
 /* memcpy for chunks of tensors, without the slow case that copy.c describes. */
 void tti_copy_cached(void *dst, const void *src, size_t n);
 
-/* f32 to bf16, to nearest even, and back. A NaN becomes bf16's canonical one; values past the largest bf16 become
- * infinite; subnormals stay. The same bits with every instruction set and under any MXCSR/FPCR. */
-void tti_narrow_bf16(uint16_t *dst, const float *src, size_t count);
-void tti_widen_bf16(float *dst, const uint16_t *src, size_t count);
-
 /* The instruction set in use: "base", "avx2", "avx512" (on aarch64 "base" is NEON). TUTTI_ISA in the environment (read
  * once) selects a lower one, for tests. */
 const char *tti_kernels_isa(void);

@@ -13,6 +13,7 @@
 #include "backends/hier/failure.h"
 #include "backends/hier/messages.h"
 #include "backends/hier/open.h"
+#include "backends/wire.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "tensor/dtype.h"
@@ -58,7 +59,7 @@ static bool can(const tutti_engine *engine, const tutti_op *op, tutti_operation 
 {
     tutti_op step = *op;
     step.kind = kind;
-    step.wire = TUTTI_WIRE_FULL; /* the steps have none: the one between hosts is of bf16 */
+    step.wire = TUTTI_WIRE_FULL;
     return engine->backend->ops->supports(engine->state, &step) != NULL;
 }
 
@@ -72,11 +73,9 @@ static const char *supports(void *state, const tutti_op *op)
     if (!s->inner || !r) {
         return s->flat->backend->ops->supports(s->flat->state, op);
     }
-    tutti_op narrow = *op; /* of the step between hosts */
-    narrow.dtype = op->wire != TUTTI_WIRE_FULL ? TUTTI_BF16 : op->dtype;
-    const bool all =
-        can(s->inner, op, r->inside[0]) && can(s->inner, op, r->inside[1]) && can(s->flat, &narrow, r->between);
-    return all ? "composed" : NULL;
+    const bool between =
+        op->wire != TUTTI_WIRE_FULL ? tti_wire_can(s->flat->backend, s->flat->state, op) : can(s->flat, op, r->between);
+    return between && can(s->inner, op, r->inside[0]) && can(s->inner, op, r->inside[1]) ? "composed" : NULL;
 }
 
 static tutti_status run_flat(struct tti_hier *s, tutti_op *op, tutti_error *error)

@@ -115,6 +115,9 @@ tutti_status tti_task_complete(struct tti_task *t)
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
     t->converts = tti_wire_converts(engine, state, op);
+    if (t->converts && (status = tti_wire_check_engine(engine, state, op, t->call.error)) != TUTTI_OK) {
+        return status;
+    }
     if (op->failed != TUTTI_OK && !(tti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS)) {
         return no_memory(t); /* the engine cannot report it to the other ranks */
     }
@@ -270,7 +273,7 @@ static tutti_status run(struct tti_task *t)
     } else if (t->is_staged) {
         status = tti_staging_run(c->group, engine, state, &t->op, c->error);
     } else if (t->converts) {
-        status = tti_wire_run(engine, state, &t->op, c->group->wire_memory[t->op.lane], c->error);
+        status = tti_wire_run(c->group, engine, state, &t->op, c->error);
     } else if (t->op.on_device && !(engine->capabilities & TUTTI_CAP_NO_HOST)) {
         status = run_on_device(t);
     } else {
@@ -310,7 +313,7 @@ tutti_status tti_task_perform(struct tti_task *t)
         }
     }
     if (t->converts && status == TUTTI_OK && t->op.failed == TUTTI_OK) {
-        status = tti_wire_reserve(&t->op, &t->call.group->wire_memory[t->op.lane], t->call.error);
+        status = tti_wire_reserve(t->call.group, &t->op, t->call.error);
     }
     if (status != TUTTI_OK) {
         return give_up(t, status);

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An all_reduce of f32 as bf16, for engines that do not convert themselves: each chunk is rounded into memory of the
- * lane, reduced there in place as bf16, and expanded into the output. So it works on every engine that has bf16. A
- * chunk stays in the second-level cache. Every element is folded alone, in the order of ranks, so the result does not
- * depend on the chunk's size.
+ * An all_reduce of f32 in a smaller format, for engines that do not convert themselves: each chunk is packed into memory
+ * of the lane, reduced there by the engine's operations (backends/wire.c), and unpacked into the output. So it works on
+ * every engine. Every element is folded alone, in the order of ranks, and chunks are whole blocks, so the result does
+ * not depend on the chunk's size.
  *
- * Cost beside the engine's for half the bytes: 3n bytes loaded and stored, of n. Chunks are reduced one after the
- * other, so the conversion does not overlap with the network; it is faster than a network by far.
+ * Cost beside the engine's for the packed bytes, with n bytes of f32: 3n loaded and stored for bf16, 2.5n for fp8.
+ * Chunks are reduced one after the other, so the conversion does not overlap with the network; it is faster than most
+ * networks.
  */
 #include "core/call/wire.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "backends/wire.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
-#include "kernels/kernels.h"
+#include "kernels/wire.h"
 
-enum { FEW = 1024, CHUNK = 1 << 19 }; /* elements: on the stack; in memory of the lane */
+enum { FEW_BYTES = 2048 }; /* of memory that is on the stack */
 
 tutti_status tti_wire_check(tutti_wire wire, tutti_operation operation, tutti_error *error)
 {
     const char *const name = tutti_operation_name(operation);
-    if (wire != TUTTI_WIRE_FULL && wire != TUTTI_WIRE_BF16) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "%s: call.wire is %d; it must be TUTTI_WIRE_FULL (0) or TUTTI_WIRE_BF16 (1)", name, wire);
+    if (wire != TUTTI_WIRE_FULL && !tti_wire_format(wire)) {
+        return tti_error_set(
+            error, TUTTI_INVALID_ARGUMENT,
+            "%s: call.wire is %d; it must be TUTTI_WIRE_FULL (0), TUTTI_WIRE_BF16 (1) or TUTTI_WIRE_FP8 (2)", name,
+            wire);
     }
     if (wire != TUTTI_WIRE_FULL && operation != TUTTI_OP_ALL_REDUCE) {
         return tti_error_set(error, TUTTI_UNSUPPORTED, "%s: call.wire is set, which works with all_reduce only", name);
@@ -63,52 +66,81 @@ bool tti_wire_converts(const tutti_backend *engine, void *state, const tutti_op 
            (!(tti_engine_capabilities(engine, state) & TUTTI_CAP_WIRE) || !engine->ops->supports(state, op));
 }
 
-/* Elements [from, from + count) as bf16. Ranks compare the whole operation; only its first chunk can be cancelled. */
-static tutti_op chunk_of(const tutti_op *whole, size_t from, size_t count, uint16_t *memory)
+tutti_status tti_wire_check_engine(const tutti_backend *engine, void *state, const tutti_op *op, tutti_error *error)
+{
+    if (tti_wire_can(engine, state, op)) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_UNSUPPORTED, "all_reduce: backend %s cannot send %s (call.wire)", engine->name,
+                         tti_wire_format(op->wire)->name);
+}
+
+/* Elements [from, from + count). Ranks compare the whole operation; only its first chunk can be cancelled. */
+static tutti_op chunk_of(const tutti_op *whole, size_t from, size_t count)
 {
     tutti_op op = *whole;
     op.whole = whole;
-    op.wire = TUTTI_WIRE_FULL;
-    op.dtype = TUTTI_BF16;
     op.count = count;
-    op.src = op.dst = memory;
+    op.src = (const float *)whole->src + from;
+    op.dst = (float *)whole->dst + from;
     op.flags = from == 0 ? whole->flags : 0;
-    memset(op.prepared, 0, sizeof(op.prepared));
     return op;
 }
 
-tutti_status tti_wire_reserve(const tutti_op *op, void **memory, tutti_error *error)
+/* Bytes for the largest chunk of the op; and for those of any op. */
+static size_t bytes_for(const struct tti_group *g, const tutti_op *op)
 {
-    if (op->count > FEW && !*memory) {
-        *memory = aligned_alloc(4096, CHUNK * sizeof(uint16_t));
+    return tti_wire_memory(op->wire, g->size, op->count < TTI_WIRE_MOST ? op->count : TTI_WIRE_MOST);
+}
+
+static size_t bytes_for_all(const struct tti_group *g)
+{
+    const size_t bf16 = tti_wire_memory(TUTTI_WIRE_BF16, g->size, TTI_WIRE_MOST);
+    const size_t fp8 = tti_wire_memory(TUTTI_WIRE_FP8, g->size, TTI_WIRE_MOST);
+    return ((bf16 > fp8 ? bf16 : fp8) + 4095) / 4096 * 4096;
+}
+
+tutti_status tti_wire_reserve(struct tti_group *g, const tutti_op *op, tutti_error *error)
+{
+    void **const memory = &g->wire_memory[op->lane];
+    if (bytes_for(g, op) > FEW_BYTES && !*memory) {
+        *memory = aligned_alloc(4096, bytes_for_all(g));
         if (!*memory) {
-            return tti_error_set(error, TUTTI_NO_MEMORY, "all_reduce: no memory to convert to bf16 (%zu bytes)",
-                                 CHUNK * sizeof(uint16_t));
+            return tti_error_set(error, TUTTI_NO_MEMORY, "all_reduce: no memory to convert to %s (%zu bytes)",
+                                 tti_wire_format(op->wire)->name, bytes_for_all(g));
         }
     }
     return TUTTI_OK;
 }
 
-tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void *memory, tutti_error *error)
+struct runner {
+    const tutti_backend *engine;
+    void *state;
+};
+
+static tutti_status run_step(void *self, tutti_op *op, tutti_error *error)
 {
-    uint16_t few[FEW];
-    uint16_t *room = op->count > FEW && op->failed == TUTTI_OK ? memory : few;
-    const size_t most = room == few ? FEW : CHUNK;
+    const struct runner *r = self;
+    return r->engine->ops->run(r->state, op, error);
+}
+
+tutti_status tti_wire_run(struct tti_group *g, const tutti_backend *engine, void *state, tutti_op *op,
+                          tutti_error *error)
+{
+    _Alignas(64) unsigned char few[FEW_BYTES];
+    const bool is_few = bytes_for(g, op) <= FEW_BYTES || op->failed != TUTTI_OK;
+    unsigned char *const memory = is_few ? few : g->wire_memory[op->lane];
+    struct runner runner = {.engine = engine, .state = state};
+    const struct tti_wire_engine ranks = {.rank = g->rank, .size = g->size, .run = run_step, .self = &runner};
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* all chunks share the deadline */
     tutti_status status = TUTTI_OK;
     size_t done = 0;
     do {
-        const size_t count = op->count - done < most ? op->count - done : most;
-        tutti_op chunk = chunk_of(op, done, count, room);
-        if (op->failed == TUTTI_OK) {
-            tti_narrow_bf16(room, (const float *)op->src + done, count);
-        }
-        status = engine->ops->run(state, &chunk, error);
+        const size_t left = op->count - done;
+        tutti_op chunk = chunk_of(op, done, left < TTI_WIRE_MOST ? left : TTI_WIRE_MOST);
+        status = tti_wire_all_reduce(&ranks, &chunk, memory, error);
         op->sequence = chunk.sequence;
-        if (status == TUTTI_OK) {
-            tti_widen_bf16((float *)op->dst + done, room, count);
-        }
-        done += count;
+        done += chunk.count;
     } while (status == TUTTI_OK && done < op->count);
     return status;
 }

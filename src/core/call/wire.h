@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An all_reduce of f32 whose values travel as bf16, on any engine: see wire.c. */
+/* An all_reduce of f32 whose values travel in fewer bytes, on any engine: see wire.c. */
 #ifndef TTI_CORE_WIRE_H
 #define TTI_CORE_WIRE_H
 
@@ -18,10 +18,14 @@ tutti_status tti_wire_check_reduction(tutti_wire wire, const struct tti_group *g
 /* Whether the engine leaves the conversion to the core. */
 bool tti_wire_converts(const tutti_backend *engine, void *state, const tutti_op *op);
 
-/* Makes the memory for a chunk, `*memory` of the op's lane, unless it is there. It is freed with the group. */
-tutti_status tti_wire_reserve(const tutti_op *op, void **memory, tutti_error *error);
+/* UNSUPPORTED if the engine has not the operations that the core's conversion needs. */
+tutti_status tti_wire_check_engine(const tutti_backend *engine, void *state, const tutti_op *op, tutti_error *error);
 
-/* Runs the op in chunks of bf16. The calling thread owns the lane, and has reserved `memory` unless the op has failed. */
-tutti_status tti_wire_run(const tutti_backend *engine, void *state, tutti_op *op, void *memory, tutti_error *error);
+/* Makes the memory for a chunk, of the op's lane, unless it is there. It is freed with the group. */
+tutti_status tti_wire_reserve(struct tti_group *group, const tutti_op *op, tutti_error *error);
+
+/* Runs the op in packed chunks. The calling thread owns the lane, and has reserved memory unless the op has failed. */
+tutti_status tti_wire_run(struct tti_group *group, const tutti_backend *engine, void *state, tutti_op *op,
+                          tutti_error *error);
 
 #endif

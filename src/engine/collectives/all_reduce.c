@@ -34,10 +34,10 @@ tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op)
         return in_lines(lane, op);
     }
     if (lane->class == TTI_CLASS_LARGE) {
-        const bool wire = op->wire != TUTTI_WIRE_FULL; /* long ones only: see tti_engine_supports */
-        const size_t bytes = op->count * tti_dtype_size(wire ? TUTTI_BF16 : op->dtype);
-        const size_t one_shot = lane->engine->tuning.one_shot;
-        return bytes <= one_shot ? tti_all_reduce_one_shot(lane, op, bytes) : tti_all_reduce_two_shot(lane, op, bytes);
+        const size_t bytes = op->count * tti_dtype_size(op->dtype);
+        const bool is_long = op->wire != TUTTI_WIRE_FULL || /* long ones only: see tti_engine_supports */
+                             bytes > lane->engine->tuning.one_shot;
+        return is_long ? tti_all_reduce_two_shot(lane, op) : tti_all_reduce_one_shot(lane, op, bytes);
     }
     tutti_status status = tti_inline_arrive(lane, op->src, op->count << tti_dtype_shift(op->dtype));
     if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {

@@ -11,6 +11,6 @@
 
 /* `bytes` of the vector. */
 tutti_status tti_all_reduce_one_shot(struct tti_lane *lane, const tutti_op *op, size_t bytes);
-tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op, size_t bytes);
+tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op);
 
 #endif

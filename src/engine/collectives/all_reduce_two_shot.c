@@ -13,9 +13,11 @@
  * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span
  * holds the window and behind it the own slice of the result. All have read it when they publish I(k + 3).
  *
- * With op->wire the stages and the fold are of bf16, and the copies convert: into the stage, where the own slice goes,
- * too, since it is rounded like all others; and out of it. All places below count bytes of the stage. Bytes a rank, n
- * of f32: 3.5n + n/2P, of which half as many come from the caches of other ranks.
+ * With op->wire the stages and the fold are in its format, and the copies convert: into the stage, where the own slice
+ * goes, too, since it is rounded like all others; and out of it. Bytes a rank, n of f32 that travel as m: 2n + 3m + m/P,
+ * of which m/n as many come from the caches of other ranks.
+ *
+ * Windows and slices count elements; the stage has as many bytes as the format gives them.
  *
  * A rank that exposes its tensors stages window 0 only when it knows that others do not expose theirs.
  */
@@ -28,98 +30,104 @@
 #include "engine/memory/fold.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
+#include "kernels/wire.h"
 
 struct plan {
-    bool narrows; /* f32 travels as bf16 */
-    size_t element;
-    size_t bytes;
+    const struct tti_wire_format *wire; /* NULL: elements travel as they are */
+    size_t element;                     /* bytes, in the tensors */
+    size_t grain;                       /* slices begin at multiples of so many elements */
+    size_t count;
     size_t window;
     size_t windows;
 };
 
 struct slice {
-    size_t from; /* bytes in the window */
-    size_t bytes;
+    size_t from; /* in the window */
+    size_t count;
 };
 
-static size_t window_bytes(const struct plan *p, size_t k)
+static size_t window_count(const struct plan *p, size_t k)
 {
-    return tti_chunk_bytes(p->bytes, p->window, k);
+    return tti_chunk_bytes(p->count, p->window, k);
 }
 
-/* A multiple of a cache line, so that two ranks never write one line of the result. */
-static size_t slice_bytes(const struct plan *p, size_t bytes, int size)
+static size_t slice_count(const struct plan *p, size_t count, int size)
 {
-    size_t each = (bytes / p->element + (size_t)size - 1) / (size_t)size * p->element;
-    return (each + 63) / 64 * 64;
+    const size_t each = (count + (size_t)size - 1) / (size_t)size;
+    return (each + p->grain - 1) / p->grain * p->grain;
 }
 
 static struct slice slice_of(const struct plan *p, size_t k, int size, int rank)
 {
-    size_t bytes = window_bytes(p, k);
-    size_t each = slice_bytes(p, bytes, size);
+    size_t count = window_count(p, k);
+    size_t each = slice_count(p, count, size);
     size_t from = each * (size_t)rank;
-    from = from < bytes ? from : bytes;
-    size_t left = bytes - from;
-    return (struct slice){.from = from, .bytes = each < left ? each : left};
+    from = from < count ? from : count;
+    size_t left = count - from;
+    return (struct slice){.from = from, .count = each < left ? each : left};
 }
 
-/* Elements that are converted and then copied past the caches in one go. */
+/* Bytes of the stage. */
+static size_t staged(const struct plan *p, size_t count)
+{
+    return p->wire ? tti_wire_bytes(p->wire, count) : count * p->element;
+}
+
+/* Elements that are converted and then copied past the caches in one go: whole blocks, of at most two bytes each. */
 enum { TILE = 2048 };
 
-static void narrow_to_stage(struct tti_lane *lane, void *span, const float *src, size_t count)
+static void pack_to_stage(struct tti_lane *lane, const struct plan *p, unsigned char *span, const float *src,
+                          size_t count)
 {
-    uint16_t tile[TILE];
+    const tutti_op *op = lane->op;
+    unsigned char tile[2 * TILE];
     for (size_t n; count > 0; count -= n) {
         n = tti_chunk_bytes(count, TILE, 0);
-        tti_narrow_bf16(tti_stage_is_far(lane) ? tile : span, src, n);
+        const size_t bytes = tti_wire_bytes(p->wire, n);
+        tti_wire_pack(p->wire, tti_stage_is_far(lane) ? tile : span, src, n, op->redop, op->scale);
         if (tti_stage_is_far(lane)) {
-            tti_copy_stream(span, tile, n * sizeof(*tile));
+            tti_copy_stream(span, tile, bytes);
         }
-        lane->bytes_copied += n * (sizeof(float) + sizeof(*tile));
-        span = (uint16_t *)span + n;
+        lane->bytes_copied += n * sizeof(float) + bytes;
+        span += bytes;
         src += n;
     }
 }
 
-static void widen_to_output(struct tti_lane *lane, float *dst, const void *span, size_t count)
+static void unpack_to_output(struct tti_lane *lane, const struct plan *p, float *dst, const unsigned char *span,
+                             size_t count)
 {
     float tile[TILE];
     for (size_t n; count > 0; count -= n) {
         n = tti_chunk_bytes(count, TILE, 0);
-        tti_widen_bf16(lane->streams ? tile : dst, span, n);
+        const size_t bytes = tti_wire_bytes(p->wire, n);
+        tti_wire_unpack(p->wire, lane->streams ? tile : dst, span, n);
         if (lane->streams) {
             tti_copy_stream(dst, tile, n * sizeof(*tile));
         }
-        lane->bytes_copied += n * (sizeof(float) + sizeof(uint16_t));
-        span = (const uint16_t *)span + n;
+        lane->bytes_copied += n * sizeof(float) + bytes;
+        span += bytes;
         dst += n;
     }
 }
 
-/* The place in a tensor of byte `at` of the stage's vector. */
-static size_t tensor_place(const struct plan *p, size_t at)
-{
-    return p->narrows ? 2 * at : at;
-}
-
 static void copy_in(struct tti_lane *lane, const struct plan *p, unsigned char *span, const unsigned char *src,
-                    size_t bytes)
+                    size_t count)
 {
-    if (p->narrows) {
-        narrow_to_stage(lane, span, (const float *)src, bytes / p->element);
+    if (p->wire) {
+        pack_to_stage(lane, p, span, (const float *)src, count);
     } else {
-        tti_copy_to_stage(lane, span, src, bytes);
+        tti_copy_to_stage(lane, span, src, count * p->element);
     }
 }
 
 static void copy_back(struct tti_lane *lane, const struct plan *p, unsigned char *dst, const unsigned char *span,
-                      size_t bytes)
+                      size_t count)
 {
-    if (p->narrows) {
-        widen_to_output(lane, (float *)dst, span, bytes / p->element);
+    if (p->wire) {
+        unpack_to_output(lane, p, (float *)dst, span, count);
     } else {
-        tti_copy_to_output(lane, dst, span, bytes);
+        tti_copy_to_output(lane, dst, span, count * p->element);
     }
 }
 
@@ -135,7 +143,7 @@ static uint64_t reduced_phase(size_t k)
 
 static size_t result_at(const struct plan *p)
 {
-    return (p->window + 63) / 64 * 64;
+    return (staged(p, p->window) + 63) / 64 * 64;
 }
 
 static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
@@ -145,12 +153,13 @@ static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struc
     if (status != TUTTI_OK) {
         return status;
     }
-    const unsigned char *src = (const unsigned char *)op->src + tensor_place(p, k * p->window);
+    const unsigned char *src = (const unsigned char *)op->src + k * p->window * p->element;
     struct slice own = slice_of(p, k, lane->engine->size, lane->engine->rank);
-    size_t before = p->narrows ? window_bytes(p, k) : own.from;
-    size_t behind = p->narrows ? before : own.from + own.bytes;
+    const size_t count = window_count(p, k);
+    const size_t before = p->wire ? count : own.from;
+    const size_t behind = p->wire ? count : own.from + own.count;
     copy_in(lane, p, span, src, before);
-    copy_in(lane, p, span + behind, src + tensor_place(p, behind), window_bytes(p, k) - behind);
+    copy_in(lane, p, span + staged(p, behind), src + behind * p->element, count - behind);
     tti_stage_stamp(lane, k + 3 < p->windows ? staged_phase(k + 3) : TTI_PHASE_NEXT, -1);
     return TUTTI_OK;
 }
@@ -170,12 +179,25 @@ static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char
     }
 }
 
+/* The result goes to the output as the other ranks unpack it. */
+static void fold_packed(struct tti_lane *lane, const struct plan *p, unsigned char *result, unsigned char *shown,
+                        size_t count)
+{
+    const tutti_op *op = lane->op;
+    const size_t size = (size_t)lane->engine->size;
+    tti_wire_fold(p->wire, shown, lane->sources, size, count, op->redop,
+                  op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL);
+    lane->bytes_copied += (size + 1) * staged(p, count);
+    copy_back(lane, p, result, shown, count);
+}
+
 static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
 {
     struct tti_engine *e = lane->engine;
     struct slice own = slice_of(p, k, e->size, e->rank);
-    size_t at = k * p->window + own.from;
-    unsigned char *result = (unsigned char *)op->dst + tensor_place(p, at);
+    const size_t at = (k * p->window + own.from) * p->element;
+    const size_t bytes = own.count * p->element;
+    unsigned char *result = (unsigned char *)op->dst + at;
     unsigned char *shown = tti_stage_own(lane, k) + result_at(p); /* for the peers */
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
@@ -184,23 +206,22 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
                 return status;
             }
         }
-        lane->sources[r] = tti_stage_peer(lane, r, k) + own.from;
+        lane->sources[r] = tti_stage_peer(lane, r, k) + staged(p, own.from);
     }
-    if (!p->narrows) {
+    if (!p->wire) {
         lane->sources[e->rank] = (const unsigned char *)op->src + at;
     }
-    if (p->narrows) {
-        tti_reduce(lane, shown, own.bytes);
-        copy_back(lane, p, result, shown, own.bytes);
+    if (p->wire) {
+        fold_packed(lane, p, result, shown, own.count);
     } else if (tti_stage_is_far(lane)) {
-        fold_far(lane, result, shown, own.bytes);
+        fold_far(lane, result, shown, bytes);
     } else if (lane->streams) { /* the copy that peers read next stays in the caches */
-        tti_reduce(lane, shown, own.bytes);
-        tti_copy_to_output(lane, result, shown, own.bytes);
+        tti_reduce(lane, shown, bytes);
+        tti_copy_to_output(lane, result, shown, bytes);
     } else {
         lane->targets[0] = result;
         lane->targets[1] = shown;
-        tti_reduce_push(lane, 2, own.bytes);
+        tti_reduce_push(lane, 2, bytes);
     }
     tti_advance(lane, reduced_phase(k));
     return TUTTI_OK;
@@ -209,7 +230,7 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
 static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)
 {
     struct tti_engine *e = lane->engine;
-    unsigned char *dst = (unsigned char *)op->dst + tensor_place(p, k * p->window);
+    unsigned char *dst = (unsigned char *)op->dst + k * p->window * p->element;
     for (int i = 1; i < e->size; i++) {
         int peer = (e->rank + i) % e->size; /* every rank starts at another peer */
         tutti_status status = tti_wait_phase(lane, peer, reduced_phase(k));
@@ -217,7 +238,7 @@ static tutti_status copy_out(struct tti_lane *lane, const tutti_op *op, const st
             return status;
         }
         struct slice s = slice_of(p, k, e->size, peer);
-        copy_back(lane, p, dst + tensor_place(p, s.from), tti_stage_peer(lane, peer, k) + result_at(p), s.bytes);
+        copy_back(lane, p, dst + s.from * p->element, tti_stage_peer(lane, peer, k) + result_at(p), s.count);
     }
     return TUTTI_OK;
 }
@@ -226,7 +247,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
 {
     tutti_status resource_error;
     tutti_status status =
-        tti_stage_begin(lane, result_at(p) + slice_bytes(p, p->window, lane->engine->size), &resource_error);
+        tti_stage_begin(lane, result_at(p) + staged(p, slice_count(p, p->window, lane->engine->size)), &resource_error);
     if (status == TUTTI_OK && resource_error == TUTTI_OK && !lane->exposed) {
         status = stage(lane, op, p, 0);
     }
@@ -255,15 +276,22 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
     return TUTTI_OK;
 }
 
-tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op, size_t bytes)
+/* Cache lines, so that two ranks never write one line of the result; in packed values a whole number of blocks. */
+static size_t grain_of(const struct tti_wire_format *wire, size_t element)
 {
+    const size_t line = 64 / element;
+    return wire && wire->block > line ? wire->block : line;
+}
+
+tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_wire_format *wire = tti_wire_format(op->wire);
     const size_t most = lane->engine->tuning.window;
-    const size_t window = bytes < most ? bytes : most;
-    const bool narrows = op->wire != TUTTI_WIRE_FULL;
-    const struct plan p = {.narrows = narrows,
-                           .element = tti_dtype_size(narrows ? TUTTI_BF16 : op->dtype),
-                           .bytes = bytes,
-                           .window = window,
-                           .windows = (bytes + window - 1) / window};
+    struct plan p = {.wire = wire, .element = tti_dtype_size(op->dtype), .count = op->count};
+    p.grain = grain_of(wire, wire && wire->dtype ? tti_dtype_size(wire->dtype) : p.element);
+    /* an even number of blocks: the larger slice of two ranks is no longer than half a window, see TTI_STAGE_SPANS */
+    const size_t window = wire ? most / (2 * wire->block_bytes) * 2 * wire->block : most / p.element;
+    p.window = p.count < window ? p.count : window / p.grain * p.grain;
+    p.windows = (p.count + p.window - 1) / p.window;
     return sliced(lane, op, &p);
 }

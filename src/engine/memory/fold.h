@@ -9,9 +9,8 @@
 static inline struct tti_fold tti_fold_of(const struct tti_lane *lane)
 {
     const tutti_op *op = lane->op;
-    return (struct tti_fold){.dtype = op->wire != TUTTI_WIRE_FULL ? TUTTI_BF16 : op->dtype,
-                             .op = op->redop,
-                             .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
+    return (struct tti_fold){
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? lane->scales : NULL};
 }
 
 /* `bytes` of each source into dst. */

@@ -54,7 +54,8 @@ static void narrow_f16(void *dst, const float *tile, size_t count)
     }
 }
 
-static const struct staged_format format_f16 = {.size = 2, .widen = widen_f16, .narrow = narrow_f16};
+static const struct staged_format format_f16 = {
+    .tile_bytes = 2 * STAGED_TILE, .widen = widen_f16, .narrow = narrow_f16};
 
 #define F16_FUNCTION(op)                                                                                               \
     static void f16_##op(void *dst, const void *const *src, size_t n, size_t count, const double *scales)              \

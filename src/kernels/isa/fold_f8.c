@@ -67,8 +67,10 @@ static void narrow_f8_e5m2(void *dst, const float *tile, size_t count)
     }
 }
 
-static const struct staged_format format_f8_e4m3 = {.size = 1, .widen = widen_f8_e4m3, .narrow = narrow_f8_e4m3};
-static const struct staged_format format_f8_e5m2 = {.size = 1, .widen = widen_f8_e5m2, .narrow = narrow_f8_e5m2};
+static const struct staged_format format_f8_e4m3 = {
+    .tile_bytes = STAGED_TILE, .widen = widen_f8_e4m3, .narrow = narrow_f8_e4m3};
+static const struct staged_format format_f8_e5m2 = {
+    .tile_bytes = STAGED_TILE, .widen = widen_f8_e5m2, .narrow = narrow_f8_e5m2};
 
 #define F8_FUNCTIONS(op)                                                                                               \
     static void f8_e4m3_##op(void *dst, const void *const *src, size_t n, size_t count, const double *scales)          \

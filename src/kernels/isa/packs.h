@@ -121,6 +121,18 @@ TTI_INLINE u16_pack fill_u16(uint16_t value)
     return (u16_pack){0} + value;
 }
 
+#if TTI_PACK > 16
+/* As many bytes as a pack has elements of 16 bits. */
+TTI_INLINE u16_pack load_bytes_u16(const uint8_t *from)
+{
+#if TTI_PACK == 64
+    return (u16_pack)_mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)from));
+#else
+    return (u16_pack)_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)from));
+#endif
+}
+#endif
+
 /* Element by element a < x ? a : x; so x, if one of the two is NaN or if both are zero. */
 TTI_INLINE f32_pack lesser_f32(f32_pack a, f32_pack x)
 {

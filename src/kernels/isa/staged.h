@@ -9,8 +9,10 @@
 
 #include "kernels/isa/convert.h"
 
+enum { STAGED_TILE = 512 }; /* elements */
+
 struct staged_format {
-    size_t size; /* bytes of an element */
+    size_t tile_bytes;
     void (*widen)(float *tile, const void *src, size_t count);
     void (*narrow)(void *dst, const float *tile, size_t count);
 };
@@ -19,18 +21,17 @@ __attribute__((noinline, unused)) static void staged_run(void *dst, const void *
                                                          tutti_reduce_op op, const double *scales,
                                                          const struct staged_format *format)
 {
-    enum { TILE = 512 };
-    float total[TILE];
-    float next[TILE];
+    float total[STAGED_TILE];
+    float next[STAGED_TILE];
     const void *const both[2] = {total, next};
     tti_fold_function *const *f32 = TTI_ISA_NAME(tti_fold_f32);
     tti_fold_function *const combine = f32[op == TUTTI_AVG || op == TUTTI_PREMUL_SUM ? TUTTI_SUM : op];
 
-    for (size_t done = 0; done < count; done += TILE) {
-        const size_t part = count - done < TILE ? count - done : TILE;
+    for (size_t at = 0; count > 0; at += format->tile_bytes) {
+        const size_t part = count < STAGED_TILE ? count : STAGED_TILE;
         for (size_t k = 0; k < n; k++) {
             float *const tile = k == 0 ? total : next;
-            format->widen(tile, (const char *)src[k] + done * format->size, part);
+            format->widen(tile, (const char *)src[k] + at, part);
             if (op == TUTTI_PREMUL_SUM) {
                 f32[op](tile, k == 0 ? &both[0] : &both[1], 1, part, &scales[k]);
             }
@@ -43,7 +44,8 @@ __attribute__((noinline, unused)) static void staged_run(void *dst, const void *
                 total[i] /= (float)n;
             }
         }
-        format->narrow((char *)dst + done * format->size, total, part);
+        format->narrow((char *)dst + at, total, part);
+        count -= part;
     }
 }
 

@@ -24,6 +24,9 @@ const struct tti_fold_table TTI_ISA_NAME(tti_fold_table) = {
         },
     .narrow_bf16 = TTI_ISA_NAME(tti_f32_to_bf16),
     .widen_bf16 = TTI_ISA_NAME(tti_bf16_to_f32),
+    .pack_fp8 = TTI_ISA_NAME(tti_f32_to_fp8),
+    .unpack_fp8 = TTI_ISA_NAME(tti_fp8_to_f32),
+    .fold_fp8 = TTI_ISA_NAME(tti_fold_fp8),
 #if defined(__x86_64__)
     .stream = TTI_ISA_NAME(tti_stream),
 #endif

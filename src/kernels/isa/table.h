@@ -29,7 +29,14 @@ struct tti_fold_table {
     void (*stream)(void *dst, const void *src, size_t lines);
     void (*narrow_bf16)(uint16_t *dst, const float *src, size_t count);
     void (*widen_bf16)(float *dst, const uint16_t *src, size_t count);
+    /* Blocks of TTI_FP8_BLOCK values, see wire_fp8.c. The last one may have fewer, in so many bytes less. */
+    void (*pack_fp8)(void *dst, const float *src, size_t count);
+    void (*unpack_fp8)(float *dst, const void *src, size_t count);
+    /* SUM or AVG. dst is none of the sources. */
+    void (*fold_fp8)(void *dst, const void *const *src, size_t n, size_t count, tutti_reduce_op op);
 };
+
+#define TTI_FP8_BLOCK 32
 
 extern const struct tti_fold_table tti_fold_table_base;
 #if defined(__x86_64__)
@@ -74,6 +81,9 @@ extern tti_fold_ops TTI_ISA_NAME(tti_fold_bool);
 
 void TTI_ISA_NAME(tti_f32_to_bf16)(uint16_t *dst, const float *src, size_t count);
 void TTI_ISA_NAME(tti_bf16_to_f32)(float *dst, const uint16_t *src, size_t count);
+void TTI_ISA_NAME(tti_f32_to_fp8)(void *dst, const float *src, size_t count);
+void TTI_ISA_NAME(tti_fp8_to_f32)(float *dst, const void *src, size_t count);
+void TTI_ISA_NAME(tti_fold_fp8)(void *dst, const void *const *src, size_t n, size_t count, tutti_reduce_op op);
 
 #if defined(__x86_64__)
 void TTI_ISA_NAME(tti_stream)(void *dst, const void *src, size_t lines);

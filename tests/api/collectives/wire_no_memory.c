@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No memory on one rank to convert an all_reduce to bf16: NO_MEMORY there, a clear error on the other ranks, and no
+ * No memory on one rank to convert an all_reduce to bf16 or fp8: NO_MEMORY there, a clear error on the other ranks, and no
  * value written. With memory again the group works.
  *
  * tutti-test: trees=release,debug
@@ -24,9 +24,8 @@ static bool lacks_memory(void)
 
 static float data[RANKS][COUNT];
 
-static tutti_status rank_main(tutti_group *g, void *user)
+static void on_wire(tutti_group *g, tutti_wire wire)
 {
-    (void)user;
     const int32_t rank = tutti_group_rank(g);
     const int64_t count = COUNT;
     float *const x = data[rank];
@@ -36,19 +35,33 @@ static tutti_status rank_main(tutti_group *g, void *user)
         x[i] = 1;
     }
     lacks = rank == 1;
-    const tutti_status status =
-        tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.wire = TUTTI_WIRE_BF16, .error = &e));
+    const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.wire = wire, .error = &e));
     lacks = false;
     EXPECT(status == (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH));
     EXPECT(strstr(e.message, rank == 1 ? "no memory" : "rank 1") != NULL);
     EXPECT(x[0] == 1 && x[COUNT - 1] == 1);
-    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.wire = TUTTI_WIRE_BF16, .error = &e)));
+    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.wire = wire, .error = &e)));
     EXPECT(x[0] == RANKS && x[COUNT - 1] == RANKS);
+}
+
+static tutti_status bf16_main(tutti_group *g, void *user)
+{
+    (void)user;
+    on_wire(g, TUTTI_WIRE_BF16);
     return TUTTI_OK;
 }
 
+static tutti_status fp8_main(tutti_group *g, void *user)
+{
+    (void)user;
+    on_wire(g, TUTTI_WIRE_FP8);
+    return TUTTI_OK;
+}
+
+/* A group for each: the memory stays with the lane. */
 int main(void)
 {
-    test_ranks(RANKS, rank_main);
+    test_ranks(RANKS, bf16_main);
+    test_ranks(RANKS, fp8_main);
     return test_result();
 }

@@ -8,21 +8,21 @@
  * 1) / H bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by
  * host, and up to L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
  *
- * With op->wire the steps inside are of f32, and the step between hosts is of bf16: half of the bytes on the link. Each
- * host's sum is rounded once, and the sum of all once.
+ * With op->wire the steps inside are of f32, and the step between hosts is in the format of the wire (backends/wire.c).
+ * Each host's sum is rounded once, and the sum of all once. Slices are whole blocks of the format.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"
 #include "backends/hier/steps/pipeline.h"
 #include "backends/hier/steps/slice_steps.h"
 #include "backends/hier/steps/slices.h"
-#include "kernels/kernels.h"
+#include "backends/wire.h"
 
 struct plan {
     struct tti_hier_fold fold;
     unsigned char *wide; /* two chunks of widened inputs; NULL: the steps run in the output itself */
     size_t chunk;
-    uint16_t *narrow; /* the own slice on its way between hosts; NULL: it travels as it is */
+    unsigned char *packed; /* the own slice on its way between hosts; NULL: it travels as it is */
 };
 
 static const struct plan *plan_of(const struct tti_pipeline *p)
@@ -48,6 +48,27 @@ static tutti_status before(struct tti_pipeline *p, size_t k, tutti_error *error)
     return tti_hier_reduce_slices(p->c, &plan->fold, k, wide, slice_at(p, &cut, k), error);
 }
 
+static tutti_status run_between(void *self, tutti_op *op, tutti_error *error)
+{
+    return tti_hier_run_inter_host(self, op, error);
+}
+
+/* The own slice in smaller chunks, if it is longer than one may be. */
+static tutti_status reduce_packed(struct tti_hier_call *c, const struct plan *plan, tutti_op *slice, tutti_error *error)
+{
+    const struct tti_wire_engine rail = {
+        .rank = c->s->rail->rank, .size = c->s->rail->world_size, .run = run_between, .self = c};
+    tutti_status status = TUTTI_OK;
+    for (size_t done = 0; status == TUTTI_OK && done < slice->count;) {
+        tutti_op part = *slice;
+        part.src = part.dst = (float *)slice->dst + done;
+        part.count = slice->count - done < TTI_WIRE_MOST ? slice->count - done : TTI_WIRE_MOST;
+        status = tti_wire_all_reduce(&rail, &part, plan->packed, error);
+        done += part.count;
+    }
+    return status;
+}
+
 static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     const struct tti_hier_fold *f = &plan_of(p)->fold;
@@ -62,19 +83,11 @@ static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error
     op.scale = f->scale;
     op.src = op.dst = slice_at(p, &cut, k);
     op.count = cut.own;
-    uint16_t *const narrow = plan_of(p)->narrow;
-    float *const slice = op.dst;
-    if (narrow) {
-        op.dtype = TUTTI_BF16;
-        op.src = op.dst = narrow;
-        tti_narrow_bf16(narrow, slice, cut.own);
-    }
-    const tutti_status status = tti_hier_run_inter_host(c, &op, error);
-    if (status == TUTTI_OK && narrow) {
-        tti_widen_bf16(slice, narrow, cut.own);
-    }
+    op.wire = c->op->wire;
+    const tutti_status status =
+        op.wire != TUTTI_WIRE_FULL ? reduce_packed(c, plan_of(p), &op, error) : tti_hier_run_inter_host(c, &op, error);
     if (status == TUTTI_OK && f->divisor > 1) {
-        tti_hier_fold_finish(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, slice, cut.own);
+        tti_hier_fold_finish(f, (unsigned char *)c->op->dst + (cut.from + cut.begin) * c->item, op.dst, cut.own);
     }
     return status;
 }
@@ -93,10 +106,13 @@ tutti_status tti_hier_all_reduce(struct tti_hier_call *c, tutti_error *error)
     if (plan.fold.widened && !(plan.wide = tti_hier_scratch(c, 2 * plan.chunk * plan.fold.item, error))) {
         return error->status;
     }
-    if (c->op->wire != TUTTI_WIRE_FULL && /* f32, which is never widened */
-        !(plan.narrow =
-              (uint16_t *)tti_hier_scratch(c, tti_slices_most(c->s, plan.fold.item) * sizeof(*plan.narrow), error))) {
-        return error->status;
+    if (c->op->wire != TUTTI_WIRE_FULL && c->s->rail) { /* f32, which is never widened */
+        const size_t most = tti_slices_most(c->s, plan.fold.item);
+        const size_t bytes =
+            tti_wire_memory(c->op->wire, c->s->rail->world_size, most < TTI_WIRE_MOST ? most : TTI_WIRE_MOST);
+        if (!(plan.packed = tti_hier_scratch(c, bytes, error))) {
+            return error->status;
+        }
     }
     return tti_pipeline_run(c, &steps, &plan, tti_hier_chunk_count(c->op->count, plan.chunk), error);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a vector is cut: into chunks that overlap in time, and each chunk into one slice for every rail. Slices are whole
- * cache lines of at least 4 KiB, about what a packet of the network is worth. So a short vector uses fewer rails.
+ * units of 128 bytes, which are pairs of cache lines and 32 values of f32, a block of the fp8 wire. They have at least
+ * 4 KiB, about what a packet of the network is worth. So a short vector uses fewer rails.
  */
 #include "backends/hier/steps/slices.h"
 
-enum { LINE = 64, LEAST_BYTES = 4096 };
+enum { UNIT = 128, LEAST_BYTES = 4096 };
 
 size_t tti_hier_chunk_elements(const struct tti_hier *s, size_t item)
 {
-    const size_t lines = s->chunk / LINE > 0 ? s->chunk / LINE : 1;
-    return lines * LINE / item;
+    const size_t units = s->chunk / UNIT > 0 ? s->chunk / UNIT : 1;
+    return units * UNIT / item;
 }
 
 size_t tti_hier_chunk_count(size_t count, size_t chunk)
@@ -22,8 +23,8 @@ static size_t each_of(const struct tti_hier *s, size_t count, size_t item)
 {
     size_t rails = count * item / LEAST_BYTES;
     rails = rails < 1 ? 1 : rails > (size_t)s->hosts.rails ? (size_t)s->hosts.rails : rails;
-    const size_t line = LINE / item;
-    return (count + rails * line - 1) / (rails * line) * line;
+    const size_t unit = UNIT / item;
+    return (count + rails * unit - 1) / (rails * unit) * unit;
 }
 
 void tti_slices_cut(const struct tti_hier *s, size_t count, size_t item, size_t k, struct tti_slices *slices,
