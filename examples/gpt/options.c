@@ -39,7 +39,8 @@ static const char help[] =
     "  --steps N             (default 1000; verify: 200)\n"
     "  --batch N             sequences a step, all ranks together (default 12)\n"
     "  --lr X                learning rate at its highest (default 0.003)\n"
-    "  --wire TYPE           how the replicas' gradients travel: full, or bf16 with half of the bytes (default full)\n"
+    "  --wire TYPE           how the replicas' gradients travel: full, bf16, half of the bytes, or fp8, a quarter "
+    "(default full)\n"
     "  --terminal DEV        draw the progress bar there (default: standard output if it is a terminal)\n"
     "  --checkpoint FILE     write the model there at the end, and before, every\n"
     "  --save-every N        steps (default 200)\n"
@@ -215,8 +216,8 @@ void options_parse(struct options *o, int argc, char **argv)
     if (strcmp(o->weights, "f32") != 0 && strcmp(o->weights, "bf16") != 0) {
         mistake(o, "--weights takes f32 or bf16, not \"%.40s\"", o->weights);
     }
-    if (strcmp(o->wire, "full") != 0 && strcmp(o->wire, "bf16") != 0) {
-        mistake(o, "--wire takes full or bf16, not \"%.40s\"", o->wire);
+    if (strcmp(o->wire, "full") != 0 && strcmp(o->wire, "bf16") != 0 && strcmp(o->wire, "fp8") != 0) {
+        mistake(o, "--wire takes full, bf16 or fp8, not \"%.40s\"", o->wire);
     }
     set_shape(o, strcmp(o->command, "verify") == 0 ? "tiny" : strcmp(o->command, "decode") == 0 ? "gpt2" : "small");
 }

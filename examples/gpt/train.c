@@ -49,6 +49,9 @@ bool train_check(const struct options *o, int32_t ranks, int32_t tensor, const s
 
 void trainer_open(struct trainer *t, struct parallel *p, const struct options *o, const struct text *text)
 {
+    const tutti_wire wire = strcmp(o->wire, "fp8") == 0    ? TUTTI_WIRE_FP8
+                            : strcmp(o->wire, "bf16") == 0 ? TUTTI_WIRE_BF16
+                                                           : TUTTI_WIRE_FULL;
     memset(t, 0, sizeof(*t));
     t->parallel = p;
     t->text = text;
@@ -60,7 +63,7 @@ void trainer_open(struct trainer *t, struct parallel *p, const struct options *o
     model_create(&t->model, &o->shape, p, o->batch / p->data_ranks);
     parameters_randomize(&t->model.parameters, (uint64_t)o->seed);
     adam_create(&t->adam, &t->model.parameters);
-    gradients_open(&t->gradients, &t->model, strcmp(o->wire, "bf16") == 0 ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL);
+    gradients_open(&t->gradients, &t->model, wire);
     t->tokens = allocate((size_t)t->model.rows, sizeof(*t->tokens));
     t->targets = allocate((size_t)t->model.rows, sizeof(*t->targets));
 }

@@ -39,7 +39,7 @@ static const char help[] =
     "  --batch N        images per step, all ranks together (default 256)\n"
     "  --lr X           learning rate at the beginning; it falls to 0 (default 0.05)\n"
     "  --seed N         of parameters and of the order of images (default 1)\n"
-    "  --wire TYPE      how gradients travel: full, or bf16 with half of the bytes (default full)\n"
+    "  --wire TYPE      how gradients travel: full, bf16, half of the bytes, or fp8, a quarter (default full)\n"
     "  --backend NAME   shm, mpi, ... (default: what fits, or TUTTI_BACKEND)\n"
     "  --data DIR       where the data set lies (default " DATA_DEFAULT ")\n"
     "  --terminal DEV   draw the progress bar on this terminal (default: standard output if it is one)\n"
@@ -66,6 +66,18 @@ static double learning_rate(const char *text)
         fail("--lr takes a number above 0 and up to 10, not \"%s\"", text);
     }
     return value;
+}
+
+static tutti_wire wire_named(const char *text)
+{
+    static const char *const names[] = {
+        [TUTTI_WIRE_FULL] = "full", [TUTTI_WIRE_BF16] = "bf16", [TUTTI_WIRE_FP8] = "fp8"};
+    for (tutti_wire wire = 0; wire < (tutti_wire)(sizeof(names) / sizeof(names[0])); wire++) {
+        if (strcmp(text, names[wire]) == 0) {
+            return wire;
+        }
+    }
+    fail("--wire takes full, bf16 or fp8, not \"%s\"", text);
 }
 
 static settings parse(int argc, char **argv)
@@ -95,10 +107,7 @@ static settings parse(int argc, char **argv)
             s.train.seed = (uint64_t)whole_number("seed", optarg, 0, INT64_MAX);
             break;
         case 'w':
-            if (strcmp(optarg, "full") != 0 && strcmp(optarg, "bf16") != 0) {
-                fail("--wire takes full or bf16, not \"%s\"", optarg);
-            }
-            s.train.wire = strcmp(optarg, "bf16") == 0 ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL;
+            s.train.wire = wire_named(optarg);
             break;
         case 'k':
             s.backend = optarg;

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     class Options(MessageOptions, total=False):
         """Collectives: also tag, any number, equal on all ranks; and all_reduce of float32 takes wire: "bf16" sends
-        half of the bytes, rounded ("full" is the default).
+        half of the bytes, "fp8" a quarter, rounded ("full" is the default).
         """
 
         tag: int
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _MOST_MS = 1 << 61
 _LIMITS = {"lane": 1 << 31, "tag": 1 << 32, "operation_id": 1 << 63}
-WIRES = {"full": 0, "bf16": 1}
+WIRES = {"full": 0, "bf16": 1, "fp8": 2}
 CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK = 1, 2, 4, 8
 
 

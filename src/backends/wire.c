@@ -93,6 +93,9 @@ static tutti_status reduce_as_dtype(const struct tti_wire_engine *engine, const 
     memset(step.prepared, 0, sizeof(step.prepared));
     if (op->failed == TUTTI_OK) {
         tti_wire_pack(f, memory, op->src, op->count, op->redop, op->scale);
+    } else { /* arrives, and carries nothing: ranks compare op->whole */
+        step.src = step.dst = NULL;
+        step.count = 0;
     }
     const tutti_status status = engine->run(engine->self, &step, error);
     op->sequence = step.sequence;
@@ -185,9 +188,8 @@ static tutti_status reduce_blocks(const struct tti_wire_engine *engine, const st
                                   unsigned char *memory, tutti_error *error)
 {
     const struct exchange x = exchange_of(f, engine->size, op->count);
-    if (op->failed != TUTTI_OK) { /* arrives, and carries nothing */
-        return x.at_once ? step(engine, op, TUTTI_OP_ALL_GATHER, NULL, NULL, x.own, error)
-                         : step(engine, op, TUTTI_OP_ALL_TO_ALL, NULL, NULL, x.each, error);
+    if (op->failed != TUTTI_OK) { /* arrives, and carries nothing: ranks compare op->whole */
+        return step(engine, op, x.at_once ? TUTTI_OP_ALL_GATHER : TUTTI_OP_ALL_TO_ALL, NULL, NULL, 0, error);
     }
     const void **const sources = (const void **)(void *)memory;
     unsigned char *const result = memory + x.sources;

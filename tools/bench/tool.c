@@ -14,6 +14,7 @@
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/number.h"
+#include "common/wire.h"
 #include "info/info.h"
 #include "tools.h"
 
@@ -58,8 +59,10 @@ static const struct argp_option argp_options[] = {
     {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
     {"placement", OPTION_PLACEMENT, "private|heap", 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
-    {"wire", OPTION_WIRE, "full|bf16", 0,
-     "all_reduce of f32: send bf16, half of the bytes; the peer of --beside sends all of them (default full)", 0},
+    {"wire", OPTION_WIRE, TTI_TOOL_WIRES, 0,
+     "all_reduce of f32: send bf16, half of the bytes, or fp8, a quarter; the peer of --beside sends all of them "
+     "(default full)",
+     0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Use this backend (default auto; `tutti info` lists all)", 0},
     {"device", OPTION_DEVICE, "NAME", 0,
      "Place the buffers on this device: cpu, cuda or rocm (default auto: on the CPU, or on a device if the backend "
@@ -254,7 +257,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->heap = is_second(state, "--placement", argument, "private", "heap");
         return 0;
     case OPTION_WIRE:
-        options->wire = is_second(state, "--wire", argument, "full", "bf16") ? TUTTI_WIRE_BF16 : TUTTI_WIRE_FULL;
+        if (!tti_tool_wire_find(argument, &options->wire)) {
+            argp_error(state, "--wire takes " TTI_TOOL_WIRES ", not '%s'", argument);
+        }
         return 0;
     case OPTION_ROOFLINE:
         options->roofline = true;

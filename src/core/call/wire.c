@@ -128,8 +128,7 @@ tutti_status tti_wire_run(struct tti_group *g, const tutti_backend *engine, void
                           tutti_error *error)
 {
     _Alignas(64) unsigned char few[FEW_BYTES];
-    const bool is_few = bytes_for(g, op) <= FEW_BYTES || op->failed != TUTTI_OK;
-    unsigned char *const memory = is_few ? few : g->wire_memory[op->lane];
+    unsigned char *const memory = bytes_for(g, op) <= FEW_BYTES ? few : g->wire_memory[op->lane];
     struct runner runner = {.engine = engine, .state = state};
     const struct tti_wire_engine ranks = {.rank = g->rank, .size = g->size, .run = run_step, .self = &runner};
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* all chunks share the deadline */

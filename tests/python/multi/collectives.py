@@ -85,16 +85,17 @@ class Collectives(unittest.TestCase):
         self.both("all_reduce", expected, "scale", arrays[ME], np.empty(SHAPE), op="premul_sum", scale=ME + 1)
 
     def test_wire(self):
-        """Each value rounds to bf16: 1 + 2^-8 is halfway between two of them, and the even one is 1."""
+        """Each value rounds: 1 + 2^-8 is halfway between two values of bf16, and the even one is 1; as in fp8."""
         for count in (3, 5000, 600001):
             mine = np.full(count, 1 + 2**-8, np.float32)
-            self.both("all_reduce", np.full(count, N, np.float32), "wire", mine, np.empty_like(mine), wire="bf16")
+            for wire in ("bf16", "fp8"):
+                self.both("all_reduce", np.full(count, N, np.float32), "wire", mine, np.empty_like(mine), wire=wire)
             self.same(WORLD.all_reduce(mine.copy(), wire="full"), np.full(count, N * (1 + 2**-8), np.float32), "full")
         with tutti.Bucketer(WORLD, [mine], wire="bf16") as bucketer:
             bucketer.wait()
         self.same(mine, np.ones(count, np.float32), "the bucketer's average")
         with self.assertRaises(tutti.InvalidArgument):
-            WORLD.all_reduce(mine, wire="f8")
+            WORLD.all_reduce(mine, wire="f9")
         with self.assertRaises(tutti.Unsupported):
             WORLD.all_reduce(mine, op="max", wire="bf16")
         with self.assertRaises(tutti.Unsupported):

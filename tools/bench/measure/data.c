@@ -56,6 +56,7 @@ struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti
     if (op) {
         tti_check_fold_start(data->fold, dtype, op, PERIOD, !tti_check_promises_bits(capabilities, dtype));
         tti_check_fold_wire(data->fold, wire, capabilities);
+        data->fold->wire_block = PERIOD; /* a call may start anywhere in it */
     }
     const enum tti_check_pattern pattern = op ? tti_check_pattern_for(dtype, op) : TTI_CHECK_RAW;
     for (int r = 0; r < ranks; r++) {

@@ -10,6 +10,7 @@
 
 #include "bench/beside/beside.h"
 #include "bench/report/table.h"
+#include "common/wire.h"
 #include "device/device.h"
 
 static json_t *text(const char *bytes, size_t length)
@@ -56,7 +57,7 @@ static json_t *table_config(const struct tti_bench *b, const struct tti_bench_ma
         json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:s}", "min_bytes", (json_int_t)o->least, "max_bytes",
                   (json_int_t)o->most, "factor", (json_int_t)o->factor, "type", tutti_dtype_name(o->dtype), "redop",
                   tutti_reduce_op_name(o->op), "root", o->root, "async", (int)o->async, "persistent",
-                  (int)o->persistent, "placement", placement(b), "wire", o->wire == TUTTI_WIRE_BF16 ? "bf16" : "full");
+                  (int)o->persistent, "placement", placement(b), "wire", tti_tool_wire_name(o->wire));
     if (b->beside) {
         config = merge(config, json_pack("{s:{s:s, s:o, s:o}}", "peer", "name", b->beside->name, "version",
                                          text(b->beside->version, strlen(b->beside->version)), "settings",

@@ -28,6 +28,8 @@ void tti_check_fold_start(struct tti_check_fold *fold, tutti_dtype dtype, tutti_
     fold->op = op;
     fold->sources = 0;
     fold->count = count;
+    fold->wire_block = TTI_CHECK_WIRE_BLOCK;
+    memset(fold->peaks, 0, sizeof(fold->peaks));
     fold->bounded = bounded && tti_check_format_of(dtype) != NULL;
 }
 
@@ -115,6 +117,8 @@ static void add_bounds(struct tti_check_fold *fold, size_t i, double value)
     const long double magnitude = x < 0 ? -x : x;
     const bool product = fold->op == TUTTI_PRODUCT;
     const bool finite = magnitude < 1e4900L;
+    long double *const largest = &fold->largest[i / fold->wire_block];
+    *largest = finite && magnitude > *largest ? magnitude : *largest;
     if (fold->sources == 0) {
         fold->most[i] = product;
         fold->least[i] = 1;
@@ -145,6 +149,7 @@ static void add_float(struct tti_check_fold *fold, const struct tti_check_format
                       double scale)
 {
     const size_t item = tutti_dtype_size(fold->dtype);
+    memset(fold->largest, 0, sizeof(fold->largest));
     for (size_t i = 0; i < fold->count; i++) {
         double x = tti_check_format_decode(f, tti_check_bits_load(source + i * item, item));
         if (fold->op == TUTTI_PREMUL_SUM) {
@@ -155,6 +160,9 @@ static void add_float(struct tti_check_fold *fold, const struct tti_check_format
         }
         double *a = &fold->accumulator.f64[i];
         *a = fold->sources == 0 ? x : rounded(fold, combine_float(fold->op, *a, x));
+    }
+    for (size_t b = 0; b * fold->wire_block < fold->count; b++) {
+        fold->peaks[b] += fold->largest[b];
     }
 }
 
@@ -246,12 +254,17 @@ void tti_check_fold_wire(struct tti_check_fold *fold, tutti_wire wire, uint32_t 
     fold->rounds_often = !(capabilities & TUTTI_CAP_SAME_BITS);
 }
 
-/* The bound of TUTTI_WIRE_BF16. Factors of a weighted sum are at most 4, and so is what they make of the error below the
- * normal numbers. */
+/* The bounds of tutti/collectives.h. Factors of a weighted sum are at most 4, and so is what they make of the error of
+ * bf16 below the normal numbers. */
 static long double wire_bound(const struct tti_check_fold *fold, size_t i)
 {
     const long double n = fold->sources;
-    const long double magnitude = fold->op == TUTTI_AVG ? fold->magnitude[i] / n : fold->magnitude[i];
+    const long double divisor = fold->op == TUTTI_AVG ? n : 1;
+    const long double magnitude = fold->magnitude[i] / divisor;
+    if (fold->wire == TUTTI_WIRE_FP8) {
+        const long double peak = fold->peaks[i / fold->wire_block] / divisor;
+        return (0x1p-3L + 0x1p-8L + n * 0x1p-22L) * magnitude + 0x1p-16L * peak + (n + 1) * 0x1p-136L;
+    }
     return ((fold->rounds_often ? n : 1) * 0x1p-7L + n * 0x1p-23L) * magnitude +
            (fold->op == TUTTI_PREMUL_SUM ? 4 : 1) * (n + 1) * 0x1p-134L;
 }

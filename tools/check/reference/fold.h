@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <tutti/tutti.h>
 
-#define TTI_CHECK_BLOCK 2048
+#define TTI_CHECK_BLOCK      2048
+#define TTI_CHECK_WIRE_BLOCK 32 /* of TUTTI_WIRE_FP8 */
 
 /* The fold of a block of elements; feed it rank by rank. */
 struct tti_check_fold {
@@ -26,11 +27,15 @@ struct tti_check_fold {
     bool drops_nan;                    /* minimum and maximum may leave NaNs out */
     tutti_wire wire;                   /* not full: the bound is that of tutti/collectives.h, and `bounded` is set */
     bool rounds_often;                 /* ... on a wire the engine rounds the sum at each step */
+    size_t wire_block;                 /* so many elements may share a block: TTI_CHECK_WIRE_BLOCK at least */
     bool bounded;                      /* also keep what follows */
     long double wide[TTI_CHECK_BLOCK]; /* of minimum and maximum: those of the numbers alone */
     long double magnitude[TTI_CHECK_BLOCK];
     long double most[TTI_CHECK_BLOCK];  /* no partial result of what is finite is larger, whatever the order */
     long double least[TTI_CHECK_BLOCK]; /* products: ... or smaller */
+    /* Of each block of a wire: the largest finite magnitude of the last source, and the sum of those of all. */
+    long double largest[TTI_CHECK_BLOCK / TTI_CHECK_WIRE_BLOCK];
+    long double peaks[TTI_CHECK_BLOCK / TTI_CHECK_WIRE_BLOCK];
 };
 
 void tti_check_fold_start(struct tti_check_fold *fold, tutti_dtype dtype, tutti_reduce_op op, size_t count,

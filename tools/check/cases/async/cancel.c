@@ -11,6 +11,7 @@
 #include "check/cases/collectives/forms.h"
 #include "check/operation/block_lane.h"
 #include "check/reference/expect.h"
+#include "common/wire.h"
 
 /* ---- what needs the flag ---- */
 
@@ -342,10 +343,11 @@ void tti_check_cancel_cases(struct tti_check *c)
         const struct cancel_setup last = {.holder = c->size - 1};
         tti_check_can_cancel(c) ? queued(c, &tti_check_barrier_form, &p, flags_for(c, 0), &last) : tti_check_skip(c);
     }
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        TTI_CHECK_CASE(c, "queued/all_reduce-wire/%lld", (long long)counts[i]) {
-            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, counts[i]);
-            p.wire = TUTTI_WIRE_BF16;
+    for (size_t i = 0; i < 2 * sizeof(counts) / sizeof(counts[0]); i++) {
+        const tutti_wire wire = i % 2 ? TUTTI_WIRE_FP8 : TUTTI_WIRE_BF16;
+        TTI_CHECK_CASE(c, "queued/all_reduce-%s/%lld", tti_tool_wire_name(wire), (long long)counts[i / 2]) {
+            struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, counts[i / 2]);
+            p.wire = wire;
             if (!c->arena && tti_check_can_cancel(c)) {
                 queued(c, &tti_check_all_reduce_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = 0});
             } else {

@@ -43,8 +43,9 @@ static void one_rank(struct tti_check *c, int64_t count)
     }
     if (!c->arena) { /* a group on a device has no wire */
         struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
-        p.wire = TUTTI_WIRE_BF16;
-        one_collective(c, &tti_check_all_reduce_form, p);
+        for (p.wire = TUTTI_WIRE_BF16; p.wire <= TUTTI_WIRE_FP8; p.wire++) {
+            one_collective(c, &tti_check_all_reduce_form, p);
+        }
     }
     one_collective(c, &tti_check_barrier_form, tti_check_plan_1d(TUTTI_F32, 0, 1));
 }

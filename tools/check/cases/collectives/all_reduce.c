@@ -7,6 +7,7 @@
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
 #include "check/reference/expect.h"
+#include "common/wire.h"
 
 static void prepare(struct tti_check_job *job)
 {
@@ -85,8 +86,8 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 /* A group on a device refuses .wire; nothing is said there. */
 static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const char *name, bool hashes)
 {
-    TTI_CHECK_CASE(c, "wire/%s/%s/%lld%s", name, tutti_reduce_op_name(p->op), (long long)p->shape[0],
-                   p->in_place ? "/in-place" : "") {
+    TTI_CHECK_CASE(c, "wire/%s/%s/%s/%lld%s", tti_tool_wire_name(p->wire), name, tutti_reduce_op_name(p->op),
+                   (long long)p->shape[0], p->in_place ? "/in-place" : "") {
         if (c->arena || (hashes && !(c->capabilities & TUTTI_CAP_SAME_BITS))) {
             tti_check_skip(c);
         } else if (hashes) {
@@ -99,9 +100,9 @@ static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const
     }
 }
 
-/* All_reduce with bf16 on the wire, around the sizes at which an engine or the core may change its mind: within the
- * bound of the header, and with the same bits everywhere. */
-static void wire_cases(struct tti_check *c)
+/* All_reduce on a wire, around the sizes at which an engine or the core may change its mind: within the bound of the
+ * header, and with the same bits everywhere. */
+static void wire_cases(struct tti_check *c, tutti_wire wire)
 {
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_PREMUL_SUM};
     static const int64_t counts[] = {0, 1, 23, 1024, 1025, 40003, 300001, 1100003};
@@ -109,7 +110,7 @@ static void wire_cases(struct tti_check *c)
     for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
         for (size_t n = 0; n < some; n++) {
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, ops[o], counts[n]);
-            p.wire = TUTTI_WIRE_BF16;
+            p.wire = wire;
             wire_case(c, &p, "plain", false);
             wire_case(c, &p, "same-bits", true);
             p.in_place = true;
@@ -126,7 +127,8 @@ static void wire_cases(struct tti_check *c)
 
 void tti_check_all_reduce_cases(struct tti_check *c)
 {
-    wire_cases(c);
+    wire_cases(c, TUTTI_WIRE_BF16);
+    wire_cases(c, TUTTI_WIRE_FP8);
     static const tutti_dtype dtypes[] = {TUTTI_F64, TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F8_E4M3};
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_PRODUCT, TUTTI_AVG};
     static const int64_t counts[] = {5, 1000, 100003};
