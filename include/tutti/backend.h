@@ -40,7 +40,8 @@ enum {
     TUTTI_CAP_DROPS_NAN = 1 << 16,      /* a fact: the engine's MIN and MAX of floats may ignore NaNs where another rank
                                            has a number, and may give a zero of either sign */
     TUTTI_CAP_WIRE = 1 << 17            /* a fact: runs ops with `wire` for which `supports` returns a text. All others
-                                           reach the backend as chunks of bf16, between conversions of the core */
+                                           reach the backend as operations on packed chunks, between conversions of the
+                                           core: all_reduce of bf16, or all_to_all and all_gather of u8 */
 };
 
 /** Arguments of a backend's `abort` in place of a lane. */
