@@ -6,8 +6,9 @@
  * Rabenseifner's all_reduce (2004), with a fold of packed values between them:
  *   1. all_to_all: rank r gets slice r of all ranks, and folds it in f32 in the order of ranks
  *   2. all_gather of the folded slices, rounded once more
- * P ranks, m packed bytes: each rank sends and receives 2m (P - 1)/P, the least. If P m is small, an all_gather of
- * everything takes one step instead of two, and each rank folds all. Both give the same bits, on every engine.
+ * P ranks, m packed bytes: each rank sends and receives 2m (P - 1)/P, the least. An all_gather of everything takes one
+ * step instead of two; each rank then receives m (P - 1)(P - 2)/P bytes more, and folds all. It is taken where that
+ * costs less than a step. Both give the same bits, on every engine.
  *
  * Slices are whole blocks. All have the same length, so that no counts need to be compared; the last ones are padded.
  */
@@ -17,8 +18,14 @@
 
 #include "kernels/wire.h"
 
-/* Bytes of all ranks up to which they exchange everything at once: about what one more step is worth. */
-enum { AT_ONCE_BYTES = 32 << 10 };
+/* Received bytes that take about as long as one more step. Folding everything counts as m/8 of them. */
+enum { STEP_BYTES = 16 << 10 };
+
+/* The most packed bytes that ranks exchange at once. */
+static size_t most_at_once(size_t ranks)
+{
+    return STEP_BYTES * 8 * ranks / (8 * (ranks - 1) * (ranks - (ranks > 1 ? 2 : 1)) + ranks);
+}
 
 bool tti_wire_can(const tutti_backend *backend, void *state, const tutti_op *op)
 {
@@ -54,7 +61,7 @@ static struct exchange exchange_of(const struct tti_wire_format *f, int32_t size
     struct exchange x = {.format = f, .count = count, .size = (size_t)size};
     x.own = tti_wire_bytes(f, count);
     x.sources = x.size * sizeof(const void *);
-    x.at_once = size == 1 || x.own <= AT_ONCE_BYTES / x.size;
+    x.at_once = size == 1 || x.own <= most_at_once(x.size);
     if (!x.at_once) {
         const size_t blocks = (count + f->block - 1) / f->block;
         const size_t mine = (blocks + x.size - 1) / x.size;
@@ -79,7 +86,7 @@ size_t tti_wire_memory(tutti_wire wire, int32_t size, size_t count)
     }
     const struct exchange x = exchange_of(f, size, count);
     const size_t bytes = memory_of(&x);
-    const size_t shorter = x.sources + (size_t)AT_ONCE_BYTES * 2; /* a shorter one is exchanged at once */
+    const size_t shorter = x.sources + (x.size + 1) * most_at_once(x.size); /* a shorter one is exchanged at once */
     return x.at_once || bytes > shorter ? bytes : shorter;
 }
 
