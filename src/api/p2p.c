@@ -198,16 +198,17 @@ static tutti_status send(const struct tti_checker *k, const DLTensor *tensor, in
     return make_send(k, &view, peer, tag, t);
 }
 
-/* The end of a synchronous call: runs it, and stores it in the call cache, unless it needs more than the engine. */
+/* The end of a synchronous call: runs or records it, and stores it in the call cache, unless it needs more than the
+ * engine. */
 static tutti_status run_and_cache(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
                                   const struct tti_signature *signatures)
 {
-    bool plain = !tti_batch_open(group) && !k->callback;
+    bool plain = !k->callback;
     for (const struct tti_transfer *t = first; t; t = t->next) {
         plain = plain && !t->scratch;
     }
     const tutti_status status = run_or_note(k, group, first);
-    for (struct tti_transfer *t = first; plain && status == TUTTI_OK && t && !t->partner; t = t->next) {
+    for (const struct tti_transfer *t = first; plain && status == TUTTI_OK && t; t = t->next) {
         tti_call_cache_store_message(k->c, signatures++, &t->op);
     }
     return status;
@@ -222,6 +223,9 @@ tutti_status tutti_send(tutti_group *group, const DLTensor *tensor, int32_t peer
     tutti_status status;
     if (tti_call_cache_run_messages(group, &s, 1, call, NULL, &status)) {
         return status;
+    }
+    if (tti_batch_open(group) && tti_batch_note_cached(group, &s, call, NULL)) {
+        return TUTTI_OK;
     }
     status = tti_checker_begin(&k, &c, group, TUTTI_OP_SEND, "send", call);
     if (status != TUTTI_OK) {
@@ -264,8 +268,13 @@ tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int3
     struct tti_checker k;
     struct tti_transfer t;
     tutti_status status;
-    if (is_message_or_null(message) && tti_call_cache_run_messages(group, &s, 1, call, message, &status)) {
-        return status;
+    if (is_message_or_null(message)) {
+        if (tti_call_cache_run_messages(group, &s, 1, call, message, &status)) {
+            return status;
+        }
+        if (tti_batch_open(group) && tti_batch_note_cached(group, &s, call, message)) {
+            return TUTTI_OK;
+        }
     }
     status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv", call);
     if (status != TUTTI_OK) {
@@ -522,8 +531,7 @@ tutti_status tutti_batch_end(tutti_group *group, const tutti_call *call)
                               "batch_end: this thread has no batch open on this group; call tutti_batch_begin first");
         } else {
             c.options.callback = k.callback;
-            struct tti_transfer *first = tti_batch_first(batch);
-            status = first ? tti_transfers_run(&c, first) : TUTTI_OK;
+            status = tti_batch_run(&c, batch);
         }
         status = tti_call_end(&c, status);
     }
@@ -536,10 +544,14 @@ tutti_status tutti_batch_end_async(tutti_group *group, const tutti_call *call, t
     struct tti_checker k;
     struct tti_batch *batch = tti_batch_take(group);
     tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_BATCH, "batch_end_async", call, work);
-    if (status == TUTTI_OK && batch) {
-        return tti_start_messages(k.work, tti_batch_first(batch), batch, k.callback, work);
+    struct tti_transfer *first = NULL;
+    if (status == TUTTI_OK && batch && tti_batch_transfers(batch, k.c->group, &first)) {
+        return tti_start_messages(k.work, first, batch, k.callback, work);
     }
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && batch) {
+        status = tti_start_refuse(k.work, tti_error_set(k.c->error, TUTTI_NO_MEMORY,
+                                                        "batch_end_async: no memory for the messages of the batch"));
+    } else if (status == TUTTI_OK) {
         status = tti_start_refuse(k.work, tti_error_set(k.c->error, TUTTI_BAD_STATE,
                                                         "batch_end_async: this thread has no batch open on this group; "
                                                         "call tutti_batch_begin first"));

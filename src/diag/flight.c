@@ -77,12 +77,17 @@ static void fill_head(struct tti_flight_head *h, const struct tti_proc_id *own)
     h->realtime_offset_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - h->begun_ns;
 }
 
-static void count(unsigned char *m, const struct tti_flight_op *what, uint64_t calls)
+static void count_bytes(unsigned char *m, unsigned kind, uint64_t calls, uint64_t bytes)
 {
-    struct tti_flight_counter *c = &head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS];
+    struct tti_flight_counter *c = &head_of(m)->counters[kind % TTI_FLIGHT_KINDS];
     /* relaxed, all: statistics */
     atomic_fetch_add_explicit(&c->calls, calls, memory_order_relaxed);
-    atomic_fetch_add_explicit(&c->bytes, calls * what->bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->bytes, bytes, memory_order_relaxed);
+}
+
+static void count(unsigned char *m, const struct tti_flight_op *what, uint64_t calls)
+{
+    count_bytes(m, what->kind, calls, calls * what->bytes);
 }
 
 /* Removes what the rank's previous program has left, except the counters. */
@@ -323,10 +328,14 @@ bool tti_flight_is_timed(const struct tti_flight_op *what)
     return what->bytes >= TTI_FLIGHT_TIMED || atomic_load_explicit(&full, memory_order_relaxed);
 }
 
-static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry)
+static uint64_t reserve(unsigned char *m, uint64_t count)
 {
     /* relaxed: a number; entry->number is stored last */
-    const uint64_t number = atomic_fetch_add_explicit(&head_of(m)->next, 1, memory_order_relaxed) + 1;
+    return atomic_fetch_add_explicit(&head_of(m)->next, count, memory_order_relaxed) + 1;
+}
+
+static struct tti_flight_entry *put(unsigned char *m, uint64_t number, const struct tti_flight_entry *entry)
+{
     struct tti_flight_entry *e = entry_of(m, number);
     atomic_store_explicit(&e->number, 0, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* only a help: readers detect a torn entry */
@@ -338,6 +347,13 @@ static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry
     }
     /* release: pairs with a reader's load of the number */
     atomic_store_explicit(&e->number, number, memory_order_release);
+    return e;
+}
+
+static uint64_t add_entry(unsigned char *m, const struct tti_flight_entry *entry)
+{
+    const uint64_t number = reserve(m, 1);
+    put(m, number, entry);
     return number;
 }
 
@@ -405,6 +421,42 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
     }
     if (!is_message(what) && sequence > 0) {
         atomic_store_explicit(&group->last[what->lane % TTI_FLIGHT_LANES], (uint64_t)sequence, memory_order_relaxed);
+    }
+}
+
+uint64_t tti_flight_reserve(const struct tti_flight_group *group, uint64_t count)
+{
+    unsigned char *m = group ? memory_now() : NULL;
+    return m ? reserve(m, count) : 0;
+}
+
+int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what,
+                        int32_t tag)
+{
+    unsigned char *m = memory_now();
+    const struct tti_flight_entry entry = {
+        .what = *what, .group = (uint16_t)group->id, .status = TTI_FLIGHT_RUNNING, .tag = tag};
+    return m ? &put(m, number, &entry)->begun_ns : NULL;
+}
+
+void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status)
+{
+    struct tti_flight_entry *e = find(memory_now(), number);
+    if (e) { /* relaxed, as in add_entry */
+        atomic_store_explicit((_Atomic uint64_t *)&e->sequence, (uint64_t)sequence, memory_order_relaxed);
+        atomic_store_explicit((_Atomic int16_t *)&e->status, (int16_t)status, memory_order_relaxed);
+    }
+}
+
+void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint64_t failures)
+{
+    unsigned char *m = memory_now();
+    if (m && calls > 0) {
+        count_bytes(m, kind, calls, bytes);
+    }
+    if (m && failures > 0) {
+        atomic_fetch_add_explicit(&head_of(m)->counters[kind % TTI_FLIGHT_KINDS].failures, failures,
+                                  memory_order_relaxed);
     }
 }
 

@@ -40,6 +40,15 @@ void tti_flight_arrived(uint64_t number, int64_t sequence);
 void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what, int64_t sequence,
                     tutti_status status);
 
+/* The same for many messages that begin and end together, and are not timed: reserve as many entries, from the number
+ * returned on; 0: they are not recorded. tti_flight_put returns what tti_flight_waits_since does. At the end each gets
+ * its status, and all of a kind are counted at once. */
+uint64_t tti_flight_reserve(const struct tti_flight_group *group, uint64_t count);
+int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what,
+                        int32_t tag);
+void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status);
+void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint64_t failures);
+
 /* Whether such an operation is timed. Then it uses no tally. */
 bool tti_flight_is_timed(const struct tti_flight_op *what);
 

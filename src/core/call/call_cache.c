@@ -291,6 +291,25 @@ bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature 
     return true;
 }
 
+const tutti_op *tti_call_cache_find_message(const tutti_group *group, const struct tti_signature *s,
+                                            const tutti_call *options)
+{
+    struct tti_cached_call *entries = tti_thread.cached_calls;
+    struct tti_cached_call *r = entries ? entry_of(entries, group, s->what) : NULL;
+    if (!r || !matches_call(r, group, s) || r->op.ndim != 1 || !may_run_messages(r, options) ||
+        /* relaxed: whether the group lives on is found out when the batch runs */
+        !tti_cached_handle_matches(&r->cached_handle,
+                                   atomic_load_explicit(&r->cached_handle.slot->word, memory_order_relaxed))) {
+        return NULL;
+    }
+    if (options && options->error) {
+        r->op.timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : r->timeout_ms;
+        report_success(options->error, r);
+        options->error->sequence = 0; /* it has not run */
+    }
+    return &r->op;
+}
+
 /* ---- filling entries -------------------------------------------------------------------------------------------- */
 
 static void free_entries(void *memory)
@@ -471,7 +490,8 @@ void tti_call_cache_store_message(const struct tti_call *c, const struct tti_sig
     const bool sends = op->kind == TUTTI_OP_SEND;
     const DLTensor *t = sends ? s->input : s->output;
     if (op->count == 0 || (o->flags | o->tag) != 0 || o->scale != 1 || o->wire != TUTTI_WIRE_FULL ||
-        tti_group_on_device(g)) {
+        tti_group_on_device(g) || op->root == g->rank || g->size == 1 || !g->host_backend ||
+        !g->host_backend->ops->run_p2p) {
         return;
     }
     struct tti_cached_call *r = entry_to_fill(g, s, op);
@@ -479,6 +499,9 @@ void tti_call_cache_store_message(const struct tti_call *c, const struct tti_sig
         return;
     }
     r->op = *op;
+    r->op.lane = o->lane;
+    r->op.message = NULL;
+    r->op.waits_since = NULL;
     fill(r, g, s);
     memcpy(r->shape, t->shape, (size_t)t->ndim * sizeof(*t->shape));
     r->op.shape = r->shape;

@@ -79,7 +79,12 @@ void tti_call_cache_store(const struct tti_task *t);
 bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature *signatures, int count,
                                  const tutti_call *options, tutti_message *message, tutti_status *status);
 
-/* Stores a message that has ended OK. */
+/* The checked descriptor of a message that a batch collects, valid until the next call; NULL: it is not in the cache, or
+ * has more or fewer dimensions than one. Fills the error of the options. */
+const tutti_op *tti_call_cache_find_message(const tutti_group *group, const struct tti_signature *signature,
+                                            const tutti_call *options);
+
+/* Stores a message that has passed its checks. */
 void tti_call_cache_store_message(const struct tti_call *c, const struct tti_signature *signature, const tutti_op *op);
 
 #endif

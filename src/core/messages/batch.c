@@ -2,6 +2,9 @@
 /*
  * A batch is a list of copied transfers in a thread-local variable. A thread key frees the batch of a thread that ends
  * without tutti_batch_end.
+ *
+ * As long as all its messages come from the call cache, it is an array of their descriptors instead, which go to the
+ * backend as they are. The thread keeps the array for its next batch. The first other message makes transfers of them.
  */
 #include "core/messages/batch.h"
 
@@ -9,20 +12,55 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "core/call/call_cache.h"
+#include "core/call/task.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
+#include "tensor/dtype.h"
+
+#define NOTED_LEAST 64u   /* messages for which an array has room */
+#define NOTED_KEPT  1024u /* a larger one is not kept */
+
+/* A message of the call cache. */
+struct noted {
+    tutti_op op;
+    int64_t shape;
+    tutti_message message;
+    tutti_message *message_out;
+};
+
+struct notes {
+    struct noted *each;
+    tutti_op **ops; /* of `each` */
+    size_t count;
+    size_t room;
+};
 
 struct tti_batch {
     tutti_group *group;
+    struct notes notes; /* empty if there are transfers */
     struct tti_transfer *first;
     struct tti_transfer **end; /* where the next one is linked in */
 };
 
-static _Thread_local struct tti_batch *open_batch;
+/* Of one thread. */
+struct batches {
+    struct tti_batch *open;
+    struct notes spare; /* the memory of an earlier batch */
+};
+static _Thread_local struct batches *own;
 
 /* Only for its destructor, which drops the batch of a thread that ends without tutti_batch_end. */
 static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_failed;
+
+static void free_notes(struct notes *n)
+{
+    free(n->each);
+    free(n->ops);
+    *n = (struct notes){.count = 0};
+}
 
 void tti_batch_free(struct tti_batch *b)
 {
@@ -35,14 +73,25 @@ void tti_batch_free(struct tti_batch *b)
         tti_transfer_drop(t);
         free(t);
     }
+    if (own && !own->spare.each && b->notes.room <= NOTED_KEPT) {
+        own->spare = b->notes;
+        own->spare.count = 0;
+    } else {
+        free_notes(&b->notes);
+    }
     free(b);
 }
 
-static void drop_at_thread_end(void *batch)
+static void drop_at_thread_end(void *batches)
 {
-    open_batch = NULL;
-    tti_thread.open_scopes--;
-    tti_batch_free(batch);
+    struct batches *b = batches;
+    own = NULL;
+    if (b->open) {
+        tti_thread.open_scopes--;
+        tti_batch_free(b->open);
+    }
+    free_notes(&b->spare);
+    free(b);
 }
 
 static void make_key(void)
@@ -50,27 +99,144 @@ static void make_key(void)
     key_failed = pthread_key_create(&at_thread_end, drop_at_thread_end);
 }
 
+/* The calling thread's; NULL: there is no memory. */
+static struct batches *batches_of_thread(void)
+{
+    pthread_once(&once, make_key);
+    if (!own && key_failed == 0) {
+        own = calloc(1, sizeof(*own));
+        if (own && pthread_setspecific(at_thread_end, own) != 0) {
+            free(own);
+            own = NULL;
+        }
+    }
+    return own;
+}
+
+static struct tti_batch *open_batch(void)
+{
+    return own ? own->open : NULL;
+}
+
 struct tti_batch *tti_batch_take(tutti_group *group)
 {
-    struct tti_batch *b = open_batch;
+    struct tti_batch *b = open_batch();
     if (!b || b->group != group) {
         return NULL;
     }
-    open_batch = NULL;
+    own->open = NULL;
     tti_thread.open_scopes--;
-    pthread_setspecific(at_thread_end, NULL);
     return b;
-}
-
-struct tti_transfer *tti_batch_first(struct tti_batch *batch)
-{
-    return batch->first;
 }
 
 bool tti_batch_is_open(const tutti_group *group)
 {
-    return open_batch && open_batch->group == group;
+    return open_batch() && open_batch()->group == group;
 }
+
+/* ---- messages of the call cache ---------------------------------------------------------------------------------- */
+
+static bool make_room(struct notes *n)
+{
+    const size_t room = n->room == 0 ? NOTED_LEAST : 2 * n->room;
+    struct noted *each = realloc(n->each, room * sizeof(*each));
+    n->each = each ? each : n->each;
+    tutti_op **ops = each ? realloc(n->ops, room * sizeof(*ops)) : NULL;
+    n->ops = ops ? ops : n->ops;
+    n->room = ops ? room : n->room;
+    return ops != NULL;
+}
+
+bool tti_batch_note_cached(const tutti_group *group, const struct tti_signature *s, const tutti_call *options,
+                           tutti_message *message)
+{
+    struct tti_batch *b = open_batch();
+    if (!b || b->group != group || b->first || tti_thread.open_scopes != 1) {
+        return false;
+    }
+    const tutti_op *op = tti_call_cache_find_message(group, s, options);
+    struct notes *n = &b->notes;
+    if (!op || (n->count == n->room && !make_room(n))) {
+        return false;
+    }
+    struct noted *to = &n->each[n->count++];
+    to->op = *op;
+    to->shape = (int64_t)op->count;
+    to->message_out = message;
+    return true;
+}
+
+static struct tti_flight_op flight_op_of(const tutti_op *op)
+{
+    return (struct tti_flight_op){.count = op->count,
+                                  .bytes = op->count << tti_dtype_shift(op->dtype),
+                                  .kind = (uint8_t)op->kind,
+                                  .dtype = (uint8_t)op->dtype,
+                                  .lane = (uint8_t)op->lane,
+                                  .root = op->root};
+}
+
+/* Returns the number of the first one's entry. */
+static uint64_t record_begin(const struct tti_call *c, struct notes *n)
+{
+    const uint64_t first = tti_flight_reserve(c->group->flight, n->count);
+    for (size_t i = 0; first != 0 && i < n->count; i++) {
+        tutti_op *op = &n->each[i].op;
+        const struct tti_flight_op what = flight_op_of(op);
+        op->waits_since = tti_flight_put(c->group->flight, first + i, &what, op->p2p_tag);
+    }
+    return first;
+}
+
+static void record_end(const struct notes *n, uint64_t first, tutti_status status)
+{
+    uint64_t calls[2] = {0};
+    uint64_t bytes[2] = {0};
+    uint64_t failures[2] = {0};
+    for (size_t i = 0; first != 0 && i < n->count; i++) {
+        const tutti_op *op = &n->each[i].op;
+        const tutti_status own_status = op->status == TTI_NOT_RUN ? status : op->status;
+        const int kind = op->kind == TUTTI_OP_RECV;
+        tti_flight_settle(first + i, op->sequence, own_status);
+        calls[kind]++;
+        bytes[kind] += op->count << tti_dtype_shift(op->dtype);
+        failures[kind] += own_status != TUTTI_OK;
+    }
+    tti_flight_count(TUTTI_OP_SEND, calls[0], bytes[0], failures[0]);
+    tti_flight_count(TUTTI_OP_RECV, calls[1], bytes[1], failures[1]);
+}
+
+static tutti_status run_notes(struct tti_call *c, struct notes *n)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        struct noted *m = &n->each[i];
+        m->op.shape = &m->shape; /* the array may have moved */
+        m->op.status = TTI_NOT_RUN;
+        m->message = (tutti_message)TUTTI_MESSAGE_INIT;
+        m->op.message = m->message_out ? &m->message : NULL;
+        n->ops[i] = &m->op;
+    }
+    const uint64_t number = record_begin(c, n);
+    const tutti_status status = tti_call_run_p2p(c, n->ops, n->count);
+    record_end(n, number, status);
+    for (size_t i = 0; i < n->count; i++) {
+        const struct noted *m = &n->each[i];
+        if (m->message_out && (status == TUTTI_OK || m->op.status == TUTTI_OK)) {
+            *m->message_out = m->message;
+        }
+    }
+    return status;
+}
+
+tutti_status tti_batch_run(struct tti_call *c, struct tti_batch *b)
+{
+    if (b->notes.count > 0) {
+        return run_notes(c, &b->notes);
+    }
+    return b->first ? tti_transfers_run(c, b->first) : TUTTI_OK;
+}
+
+/* ---- transfers --------------------------------------------------------------------------------------------------- */
 
 static struct tti_transfer *copy_of(const struct tti_transfer *transfer)
 {
@@ -87,10 +253,57 @@ static struct tti_transfer *copy_of(const struct tti_transfer *transfer)
     return t;
 }
 
+static struct tti_transfer *transfer_of(const struct noted *m, tutti_group *handle, struct tti_group *group)
+{
+    struct tti_transfer *t = calloc(1, sizeof(*t));
+    if (t) {
+        const bool receives = m->op.kind == TUTTI_OP_RECV;
+        t->op = m->op;
+        t->shape[0] = m->shape;
+        t->op.shape = t->shape;
+        t->function = receives ? "recv" : "send";
+        t->group = group;
+        t->handle = handle;
+        t->device = group->device;
+        t->message = (tutti_message)TUTTI_MESSAGE_INIT;
+        t->op.message = receives ? &t->message : NULL;
+        t->message_out = m->message_out;
+    }
+    return t;
+}
+
+bool tti_batch_transfers(struct tti_batch *b, struct tti_group *group, struct tti_transfer **first)
+{
+    struct tti_transfer **end = &b->first;
+    for (size_t i = 0; i < b->notes.count; i++) {
+        *end = transfer_of(&b->notes.each[i], b->group, group);
+        if (!*end) {
+            while (b->first) {
+                struct tti_transfer *t = b->first;
+                b->first = t->next;
+                free(t);
+            }
+            return false;
+        }
+        end = &(*end)->next;
+    }
+    if (b->notes.count > 0) {
+        b->notes.count = 0;
+        b->end = end;
+    }
+    *first = b->first;
+    return true;
+}
+
 bool tti_batch_note(const struct tti_transfer *first)
 {
+    struct tti_batch *b = open_batch();
+    struct tti_transfer *before;
     struct tti_transfer *copies = NULL;
     struct tti_transfer **end = &copies;
+    if (!tti_batch_transfers(b, first->group, &before)) {
+        return false;
+    }
     for (const struct tti_transfer *t = first; t; t = t->next) {
         *end = copy_of(t);
         if (!*end) {
@@ -104,8 +317,8 @@ bool tti_batch_note(const struct tti_transfer *first)
         (*end)->next = NULL;
         end = &(*end)->next;
     }
-    *open_batch->end = copies;
-    open_batch->end = end;
+    *b->end = copies;
+    b->end = end;
     return true;
 }
 
@@ -121,24 +334,24 @@ static bool is_gone(tutti_group *handle)
 
 tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
 {
-    if (open_batch && is_gone(open_batch->group)) {
-        tti_batch_free(tti_batch_take(open_batch->group)); /* its group is gone, so it cannot be ended */
+    struct batches *mine = batches_of_thread();
+    if (mine && mine->open && is_gone(mine->open->group)) {
+        tti_batch_free(tti_batch_take(mine->open->group)); /* its group is gone, so it cannot be ended */
     }
-    if (open_batch) {
+    if (mine && mine->open) {
         return tti_error_set(
             c->error, TUTTI_BAD_STATE,
             "batch_begin: this thread has a batch open on %s group already; call tutti_batch_end first",
-            open_batch->group == group ? "this" : "another");
+            mine->open->group == group ? "this" : "another");
     }
-    pthread_once(&once, make_key);
-    struct tti_batch *b = key_failed == 0 ? malloc(sizeof(*b)) : NULL;
-    if (!b || pthread_setspecific(at_thread_end, b) != 0) {
-        free(b);
+    struct tti_batch *b = mine ? malloc(sizeof(*b)) : NULL;
+    if (!b) {
         return tti_error_set(c->error, TUTTI_NO_MEMORY, "batch_begin: no memory for a batch");
     }
-    *b = (struct tti_batch){.group = group};
+    *b = (struct tti_batch){.group = group, .notes = mine->spare};
+    mine->spare = (struct notes){.count = 0};
     b->end = &b->first;
-    open_batch = b;
+    mine->open = b;
     tti_thread.open_scopes++;
     return TUTTI_OK;
 }

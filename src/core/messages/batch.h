@@ -15,6 +15,7 @@
 #include "core/messages/transfer.h"
 
 struct tti_batch;
+struct tti_signature;
 
 /* Whether this thread has a batch open on the group. */
 bool tti_batch_is_open(const tutti_group *group);
@@ -30,10 +31,18 @@ tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group);
 /* Takes this thread's batch on the group, to run or drop it; NULL if there is none. */
 struct tti_batch *tti_batch_take(tutti_group *group);
 
-/* The first transfer of a batch, NULL if it is empty. */
-struct tti_transfer *tti_batch_first(struct tti_batch *batch);
+/* Makes all messages transfers, of which *first is the first one; NULL: the batch is empty. False: there is no memory. */
+bool tti_batch_transfers(struct tti_batch *batch, struct tti_group *group, struct tti_transfer **first);
+
+/* Runs the batch. */
+tutti_status tti_batch_run(struct tti_call *c, struct tti_batch *batch);
 
 void tti_batch_free(struct tti_batch *batch);
+
+/* Adds a message of the call cache, if all others are so, too. False: nothing was done. `message` is checked, or
+ * NULL. */
+bool tti_batch_note_cached(const tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
+                           tutti_message *message);
 
 /* Adds copies of a list of transfers to this thread's batch, which must be open. The copies take over all that the
  * transfers own. False: there is no memory, no copy was added, and the transfers still own everything. */

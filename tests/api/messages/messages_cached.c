@@ -170,22 +170,132 @@ static void destroyed_group(tutti_group *world)
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_send(g, &t, 1, 5, TUTTI_CALL(.error = &e)));
 }
 
-static void in_a_batch(tutti_group *g)
+/* What differs in a batch from one whose messages all come from the cache. */
+enum odd { NOTHING, LONGER, TO_ITSELF, LARGE, SENT_TWICE, ODDS };
+
+#define MESSAGES 200 /* more than a batch has room for at first */
+
+/* Ranks 0 and 1 exchange messages with numbers in one batch; the odd one is in the middle. */
+static void exchange(tutti_group *g, enum odd odd, bool async)
+{
+    static int32_t memory[2][2][MESSAGES + 2][COUNT];
+    static int32_t large[2][2][20000];
+    const int32_t me = tutti_group_rank(g);
+    int32_t(*out)[COUNT] = memory[me][0];
+    int32_t(*in)[COUNT] = memory[me][1];
+    tutti_message got[MESSAGES];
+    tutti_error e;
+    const int64_t many = 20000;
+    const int64_t one = 1;
+    DLTensor whole[] = {tutti_tensor_1d(large[me][0], &many, TUTTI_I32),
+                        tutti_tensor_1d(large[me][1], &many, TUTTI_I32)};
+    EXPECT_OK(tutti_batch_begin(g, NULL));
+    for (int32_t i = 0; i < MESSAGES; i++) {
+        for (int32_t k = 0; k < COUNT; k++) {
+            out[i][k] = 1000 * me + i + k;
+            in[i][k] = -1;
+        }
+        DLTensor from = tensor_of(out[i]);
+        DLTensor to = tensor_of(in[i]);
+        got[i] = (tutti_message)TUTTI_MESSAGE_INIT;
+        e = (tutti_error){.status = TUTTI_TIMEOUT};
+        EXPECT_OK(tutti_recv(g, &to, 1 - me, 5, TUTTI_CALL(.error = &e), i % 2 ? &got[i] : NULL));
+        EXPECT(e.status == TUTTI_OK && e.operation == TUTTI_OP_RECV);
+        EXPECT_OK(tutti_send(g, &from, 1 - me, 5, NULL));
+        if (i == MESSAGES / 2 && odd == LONGER) {
+            DLTensor t = tutti_tensor_1d(out[MESSAGES], &one, TUTTI_I32);
+            DLTensor u = tutti_tensor_1d(in[MESSAGES], &one, TUTTI_I32);
+            EXPECT_OK(tutti_send(g, &t, 1 - me, 6, NULL));
+            EXPECT_OK(tutti_recv(g, &u, 1 - me, 6, NULL, NULL));
+        } else if (i == MESSAGES / 2 && odd == TO_ITSELF) {
+            EXPECT_OK(tutti_send(g, &from, me, 5, NULL));
+            DLTensor u = tensor_of(in[MESSAGES]);
+            EXPECT_OK(tutti_recv(g, &u, me, 5, NULL, NULL));
+        } else if (i == MESSAGES / 2 && odd == LARGE) {
+            EXPECT_OK(tutti_send(g, &whole[0], 1 - me, 6, NULL));
+            EXPECT_OK(tutti_recv(g, &whole[1], 1 - me, 6, NULL, NULL));
+        } else if (i == MESSAGES / 2 && odd == SENT_TWICE) {
+            EXPECT_OK(tutti_sendrecv(g, &from, 1 - me, 7, &to, 1 - me, 7, NULL, NULL));
+        }
+    }
+    if (async) {
+        tutti_work *work = NULL;
+        EXPECT_OK(tutti_batch_end_async(g, NULL, &work));
+        EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
+        EXPECT_OK(tutti_work_release(work));
+    } else {
+        EXPECT_OK(tutti_batch_end(g, TUTTI_CALL(.error = &e)));
+        EXPECT(e.status == TUTTI_OK && e.operation == TUTTI_OP_BATCH);
+    }
+    for (int32_t i = 0; i < MESSAGES; i++) {
+        EXPECT(holds(in[i], 1000 * (1 - me) + i, COUNT));
+        EXPECT(i % 2 == 0 || (got[i].count == COUNT && got[i].source == 1 - me && got[i].tag == 5));
+    }
+    EXPECT(odd != TO_ITSELF || holds(in[MESSAGES], 1000 * me + MESSAGES / 2, COUNT));
+}
+
+/* In a batch with cached messages one finds a shorter one than its tensor, and one does not fit. */
+static void exchange_misfits(tutti_group *g)
 {
     const int32_t me = tutti_group_rank(g);
-    if (me > 1) {
+    const int64_t two = 2;
+    const int64_t six = 6;
+    int32_t out[6] = {30, 31, 32, 33, 34, 35};
+    int32_t in[2][COUNT] = {{0}, {0}};
+    tutti_error e;
+    tutti_message m[2] = {TUTTI_MESSAGE_INIT, TUTTI_MESSAGE_INIT};
+    DLTensor to[] = {tensor_of(in[0]), tensor_of(in[1])};
+    if (me == 0) {
+        DLTensor shorter = tutti_tensor_1d(out, &two, TUTTI_I32);
+        DLTensor longer = tutti_tensor_1d(out, &six, TUTTI_I32);
+        EXPECT_OK(tutti_send(g, &shorter, 1, 5, NULL));
+        EXPECT_OK(tutti_send(g, &longer, 1, 5, NULL));
         return;
     }
-    three_times(g);
-    const int32_t out[COUNT] = {20, 21, 22, 23};
-    int32_t in[COUNT] = {0};
-    DLTensor from = tensor_of(out);
-    DLTensor to = tensor_of(in);
     EXPECT_OK(tutti_batch_begin(g, NULL));
-    EXPECT_OK(tutti_recv(g, &to, 1 - me, 5, NULL, NULL)); /* would wait for ever outside of a batch */
-    EXPECT_OK(tutti_send(g, &from, 1 - me, 5, NULL));
-    EXPECT_OK(tutti_batch_end(g, NULL));
-    EXPECT(holds(in, 20, COUNT));
+    EXPECT_OK(tutti_recv(g, &to[0], 0, 5, NULL, &m[0]));
+    EXPECT_OK(tutti_recv(g, &to[1], 0, 5, NULL, &m[1]));
+    EXPECT_ERROR(&e, TUTTI_MISMATCH, "stays receivable", tutti_batch_end(g, TUTTI_CALL(.error = &e)));
+    EXPECT(m[0].count == 2 && holds(in[0], 30, 2) && m[1].count == 0);
+    DLTensor longer = tutti_tensor_1d(out, &six, TUTTI_I32);
+    memset(out, 0, sizeof(out));
+    EXPECT_OK(tutti_recv(g, &longer, 0, 5, NULL, NULL));
+    EXPECT(holds(out, 30, 6));
+}
+
+static void in_a_batch(tutti_group *g)
+{
+    if (tutti_group_rank(g) > 1) {
+        return;
+    }
+    for (int odd = NOTHING; odd < ODDS; odd++) {
+        exchange(g, NOTHING, false);
+        exchange(g, odd, false);
+        exchange(g, odd, true);
+    }
+    exchange_misfits(g);
+    exchange(g, NOTHING, false);
+}
+
+/* A batch that is left open belongs to a group that is destroyed; the next one starts empty. */
+static void left_open(tutti_group *world)
+{
+    tutti_group *g;
+    EXPECT_OK(tutti_group_split(world, 0, tutti_group_rank(world), NULL, &g, NULL));
+    three_times(g);
+    EXPECT_OK(tutti_batch_begin(g, NULL));
+    int32_t values[COUNT] = {0};
+    DLTensor t = tensor_of(values);
+    if (tutti_group_rank(g) == 0) {
+        EXPECT_OK(tutti_send(g, &t, 1, 5, NULL));
+    } else if (tutti_group_rank(g) == 1) {
+        EXPECT_OK(tutti_recv(g, &t, 0, 5, NULL, NULL));
+    }
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    tutti_error e;
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "destroyed", tutti_send(g, &t, 1, 5, TUTTI_CALL(.error = &e)));
+    EXPECT_OK(tutti_batch_begin(world, NULL));
+    EXPECT_OK(tutti_batch_end(world, NULL));
 }
 
 static void sendrecvs(tutti_group *g)
@@ -240,8 +350,15 @@ static void late(tutti_group *world)
 static tutti_status rank(tutti_group *g, void *user)
 {
     (void)user;
-    static void (*const parts[])(tutti_group *) = {three_times,     other_peers_and_tags, other_shapes, bad_arguments,
-                                                   destroyed_group, in_a_batch,           sendrecvs,    late};
+    static void (*const parts[])(tutti_group *) = {three_times,
+                                                   other_peers_and_tags,
+                                                   other_shapes,
+                                                   bad_arguments,
+                                                   destroyed_group,
+                                                   in_a_batch,
+                                                   left_open,
+                                                   sendrecvs,
+                                                   late};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         three_times(g);
         parts[i](g);
