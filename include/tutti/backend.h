@@ -13,7 +13,7 @@
 
 TUTTI_BEGIN_DECLS
 
-#define TUTTI_BACKEND_ABI 9u
+#define TUTTI_BACKEND_ABI 10u
 
 /** Capabilities: promises that `tutti check` verifies; a fact describes the backend and is not checked. */
 enum {
