@@ -503,7 +503,9 @@ void tti_call_cache_store_message(const struct tti_call *c, const struct tti_sig
     r->op.message = NULL;
     r->op.waits_since = NULL;
     fill(r, g, s);
-    memcpy(r->shape, t->shape, (size_t)t->ndim * sizeof(*t->shape));
+    for (int32_t d = 0; d < t->ndim; d++) { /* without dimensions there is no array */
+        r->shape[d] = t->shape[d];
+    }
     r->op.shape = r->shape;
     r->run_p2p = g->host_backend->ops->run_p2p;
     r->state = g->host_state;
