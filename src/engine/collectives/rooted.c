@@ -28,13 +28,15 @@
 #define LEAST_CHUNK 4096u
 #define GOOD_CHUNK  8192u /* the least for more than four chunks */
 #define MOST_CHUNK  65536u
+#define PAIR_CHUNK  16384u /* the most for two ranks: the one reader follows the writer closely (docs/performance.md) */
 #define CHUNKS      8u
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
     /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
     size_t most = (size_t)lane->engine->tuning.window / slots;
-    most = most < MOST_CHUNK ? most : MOST_CHUNK;
+    const size_t good = lane->engine->size == 2 ? PAIR_CHUNK : MOST_CHUNK;
+    most = most < good ? most : good;
     size_t chunk = bytes / CHUNKS > GOOD_CHUNK ? bytes / CHUNKS : bytes / 4 > GOOD_CHUNK ? GOOD_CHUNK : bytes / 4;
     chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
     chunk = (chunk < most ? chunk : most) / 64 * 64;
