@@ -21,8 +21,9 @@ static tutti_status check_peer(const struct tti_checker *k, const char *name, in
     if ((peer >= 0 && peer < k->c->group_size) || (receives && peer == TUTTI_ANY_SOURCE)) {
         return TUTTI_OK;
     }
-    return tti_reject(k, "%s is %d; the ranks of this group are 0 to %d%s", name, (int)peer, (int)k->c->group_size - 1,
-                      receives ? ", and -1 is any source" : "");
+    tti_reject(k, "%s is %d; the ranks of this group are 0 to %d%s", name, (int)peer, (int)k->c->group_size - 1,
+               receives ? ", and -1 is any source" : "");
+    return TUTTI_INVALID_ARGUMENT;
 }
 
 static tutti_status check_tag(const struct tti_checker *k, const char *name, int32_t tag, bool receives)
@@ -30,7 +31,8 @@ static tutti_status check_tag(const struct tti_checker *k, const char *name, int
     if (tag >= 0 || (receives && tag == TUTTI_ANY_TAG)) {
         return TUTTI_OK;
     }
-    return tti_reject(k, "%s is %d; tags are 0 or more%s", name, (int)tag, receives ? ", and -1 is any tag" : "");
+    tti_reject(k, "%s is %d; tags are 0 or more%s", name, (int)tag, receives ? ", and -1 is any tag" : "");
+    return TUTTI_INVALID_ARGUMENT;
 }
 
 static bool is_message_or_null(const tutti_message *message)
@@ -43,10 +45,9 @@ static tutti_status check_message(const struct tti_checker *k, const tutti_messa
     if (is_message_or_null(message)) {
         return TUTTI_OK;
     }
-    return tti_reject(k,
-                      "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use "
-                      "TUTTI_MESSAGE_INIT",
-                      message->size, sizeof(*message));
+    tti_reject(k, "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use TUTTI_MESSAGE_INIT",
+               message->size, sizeof(*message));
+    return TUTTI_INVALID_ARGUMENT;
 }
 
 static void set_shape(struct tti_transfer *t, const struct tti_view *view)
@@ -379,7 +380,8 @@ static tutti_status sendrecv(const struct tti_checker *k, const struct exchange 
         return status;
     }
     if (tti_views_overlap(&out, &in)) {
-        return tti_reject(k, "recv_tensor overlaps send_tensor; they must not share memory");
+        tti_reject(k, "recv_tensor overlaps send_tensor; they must not share memory");
+        return TUTTI_INVALID_ARGUMENT;
     }
     if ((status = make_send(k, &out, x->destination, x->send_tag, &t[0])) != TUTTI_OK) {
         return status;

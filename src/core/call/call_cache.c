@@ -241,21 +241,22 @@ bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature 
 {
     const struct tti_thread *thread = &tti_thread;
     struct tti_cached_call *entries = thread->cached_calls;
-    struct tti_cached_call *found[2] = {NULL, NULL}; /* GCC does not see that count is 1 or 2 */
+    struct tti_cached_call *found[2] = {NULL, NULL};
     tutti_op *ops[2];
     if (!entries || thread->open_scopes != 0) {
         return false;
     }
-    for (int i = 0; i < count; i++) {
-        struct tti_cached_call *r = entry_of(entries, group, signatures[i].what);
-        if (!matches_call(r, group, &signatures[i]) || !may_run_messages(r, options)) {
+    struct tti_cached_call *last;
+    int n = 0;
+    do {
+        last = entry_of(entries, group, signatures[n].what);
+        if (!matches_call(last, group, &signatures[n]) || !may_run_messages(last, options)) {
             return false;
         }
-        found[i] = r;
-        ops[i] = &r->op;
-    }
+        found[n] = last;
+        ops[n] = &last->op;
+    } while (++n < count);
     struct tti_cached_call *first = found[0];
-    struct tti_cached_call *last = found[count - 1];
     const uintptr_t out = (uintptr_t)last->op.dst;
     const uintptr_t in = (uintptr_t)first->op.src;
     if ((count == 2 && in < out + last->output.bytes && out < in + first->input.bytes) ||

@@ -29,7 +29,8 @@ __attribute__((noinline, unused)) static void staged_run(void *dst, const void *
 
     for (size_t at = 0; count > 0; at += format->tile_bytes) {
         const size_t part = count < STAGED_TILE ? count : STAGED_TILE;
-        for (size_t k = 0; k < n; k++) {
+        size_t k = 0;
+        do { /* there is at least one source */
             float *const tile = k == 0 ? total : next;
             format->widen(tile, (const char *)src[k] + at, part);
             if (op == TUTTI_PREMUL_SUM) {
@@ -38,7 +39,7 @@ __attribute__((noinline, unused)) static void staged_run(void *dst, const void *
             if (k > 0) {
                 combine(total, both, 2, part, NULL);
             }
-        }
+        } while (++k < n);
         if (op == TUTTI_AVG) {
             for (size_t i = 0; i < part; i++) {
                 total[i] /= (float)n;
