@@ -52,8 +52,8 @@ void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint
 /* Whether such an operation is timed. Then it uses no tally. */
 bool tti_flight_is_timed(const struct tti_flight_op *what);
 
-/* A tally for calls of one kind by one thread, or NULL; of messages, with one tag. Its release adds it to the counters, and adds one entry for its
- * calls. */
+/* A tally for calls of one kind by one thread, or NULL; of messages, with one tag. Its release adds it to the counters,
+ * and adds one entry for its calls. */
 struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *group, const struct tti_flight_op *what,
                                                int32_t tag);
 void tti_flight_tally_give(struct tti_flight_tally *tally);

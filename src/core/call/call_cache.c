@@ -162,6 +162,11 @@ static inline bool are_default_options(const struct tti_cached_call *r, const tu
            o->timeout_ms >= -1 && unscaled;
 }
 
+static inline bool fits_options(const struct tti_cached_call *r, const tutti_call *options)
+{
+    return options ? are_default_options(r, options) : r->op.lane == 0;
+}
+
 /* The same as tti_error_clear and tti_call_describe, in one pass: some programs pass an error to each call. */
 static inline void report_success(tutti_error *error, const struct tti_cached_call *r)
 {
@@ -188,7 +193,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
         return slow_path(group, signature, options);
     }
     struct tti_cached_call *r = entry_of(entries, group, signature->what);
-    if (!matches_call(r, group, signature) || !(options ? are_default_options(r, options) : r->op.lane == 0) ||
+    if (!matches_call(r, group, signature) || !fits_options(r, options) ||
         !tti_cached_handle_retain(&r->cached_handle)) {
         return slow_path(group, signature, options);
     }
@@ -231,11 +236,6 @@ static void fail_messages(struct tti_cached_call *const *found, int count, tutti
     tti_call_describe(error, g, &op);
 }
 
-static bool may_run_messages(const struct tti_cached_call *r, const tutti_call *options)
-{
-    return options ? are_default_options(r, options) : r->op.lane == 0;
-}
-
 bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature *signatures, int count,
                                  const tutti_call *options, tutti_message *message, tutti_status *result)
 {
@@ -250,7 +250,7 @@ bool tti_call_cache_run_messages(tutti_group *group, const struct tti_signature 
     int n = 0;
     do {
         last = entry_of(entries, group, signatures[n].what);
-        if (!matches_call(last, group, &signatures[n]) || !may_run_messages(last, options)) {
+        if (!matches_call(last, group, &signatures[n]) || !fits_options(last, options)) {
             return false;
         }
         found[n] = last;
@@ -297,7 +297,7 @@ const tutti_op *tti_call_cache_find_message(const tutti_group *group, const stru
 {
     struct tti_cached_call *entries = tti_thread.cached_calls;
     struct tti_cached_call *r = entries ? entry_of(entries, group, s->what) : NULL;
-    if (!r || !matches_call(r, group, s) || r->op.ndim != 1 || !may_run_messages(r, options) ||
+    if (!r || !matches_call(r, group, s) || r->op.ndim != 1 || !fits_options(r, options) ||
         /* relaxed: whether the group lives on is found out when the batch runs */
         !tti_cached_handle_matches(&r->cached_handle,
                                    atomic_load_explicit(&r->cached_handle.slot->word, memory_order_relaxed))) {
@@ -406,17 +406,13 @@ static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
     return tti_task_run_timed(r->timed_group, op, error);
 }
 
-/* Chooses how the flight recorder records calls like this one. */
-static void cache_tally(struct tti_cached_call *r, struct tti_group *g)
+/* False: the flight recorder has no tally for calls like this one, so each is recorded with its times. */
+static bool cache_tally(struct tti_cached_call *r, struct tti_group *g)
 {
     tti_flight_tally_give(r->tally);
     struct tti_flight_tally *tally = tti_task_take_tally(g, &r->op);
-    if (g->flight && !tally) {
-        r->timed_group = g;
-        r->run = run_timed;
-        r->state = r;
-    }
     r->tally = tally ? tally : &r->no_tally;
+    return tally || !g->flight;
 }
 
 /* A tensor without elements has no address, as a missing tensor has none: the two could be confused. */
@@ -481,7 +477,11 @@ void tti_call_cache_store(const struct tti_task *t)
     r->op = t->op;
     r->op.begun_ns = 0;
     memset(r->op.prepared, 0, sizeof(r->op.prepared));
-    cache_tally(r, g);
+    if (!cache_tally(r, g)) {
+        r->timed_group = g;
+        r->run = run_timed;
+        r->state = r;
+    }
 }
 
 void tti_call_cache_store_message(const struct tti_call *c, const struct tti_signature *s, const tutti_op *op)
@@ -512,10 +512,7 @@ void tti_call_cache_store_message(const struct tti_call *c, const struct tti_sig
     r->state = g->host_state;
     r->in_place = NEVER_IN_PLACE;
     r->same = false;
-    tti_flight_tally_give(r->tally);
-    struct tti_flight_tally *tally = tti_task_take_tally(g, &r->op);
-    r->tally = tally ? tally : &r->no_tally;
-    if (g->flight && !tally) {
-        r->group = NULL; /* it is recorded with its times */
+    if (!cache_tally(r, g)) {
+        r->group = NULL; /* the slow path records it */
     }
 }

@@ -166,23 +166,13 @@ bool tti_batch_note_cached(const tutti_group *group, const struct tti_signature 
     return true;
 }
 
-static struct tti_flight_op flight_op_of(const tutti_op *op)
-{
-    return (struct tti_flight_op){.count = op->count,
-                                  .bytes = op->count << tti_dtype_shift(op->dtype),
-                                  .kind = (uint8_t)op->kind,
-                                  .dtype = (uint8_t)op->dtype,
-                                  .lane = (uint8_t)op->lane,
-                                  .root = op->root};
-}
-
 /* Returns the number of the first one's entry. */
 static uint64_t record_begin(const struct tti_call *c, struct notes *n)
 {
     const uint64_t first = tti_flight_reserve(c->group->flight, n->count);
     for (size_t i = 0; first != 0 && i < n->count; i++) {
         tutti_op *op = &n->each[i].op;
-        const struct tti_flight_op what = flight_op_of(op);
+        const struct tti_flight_op what = tti_task_flight_op(op);
         op->waits_since = tti_flight_put(c->group->flight, first + i, &what, op->p2p_tag);
     }
     return first;
@@ -253,6 +243,16 @@ static struct tti_transfer *copy_of(const struct tti_transfer *transfer)
     return t;
 }
 
+/* Not what they own: that belongs to the originals. */
+static void free_transfers(struct tti_transfer *first)
+{
+    while (first) {
+        struct tti_transfer *t = first;
+        first = t->next;
+        free(t);
+    }
+}
+
 static struct tti_transfer *transfer_of(const struct noted *m, tutti_group *handle, struct tti_group *group)
 {
     struct tti_transfer *t = calloc(1, sizeof(*t));
@@ -278,11 +278,8 @@ bool tti_batch_transfers(struct tti_batch *b, struct tti_group *group, struct tt
     for (size_t i = 0; i < b->notes.count; i++) {
         *end = transfer_of(&b->notes.each[i], b->group, group);
         if (!*end) {
-            while (b->first) {
-                struct tti_transfer *t = b->first;
-                b->first = t->next;
-                free(t);
-            }
+            free_transfers(b->first);
+            b->first = NULL;
             return false;
         }
         end = &(*end)->next;
@@ -307,11 +304,7 @@ bool tti_batch_note(const struct tti_transfer *first)
     for (const struct tti_transfer *t = first; t; t = t->next) {
         *end = copy_of(t);
         if (!*end) {
-            while (copies) { /* the originals still own the memory of these */
-                struct tti_transfer *copy = copies;
-                copies = copy->next;
-                free(copy);
-            }
+            free_transfers(copies);
             return false;
         }
         (*end)->next = NULL;
