@@ -90,6 +90,11 @@ static void count(unsigned char *m, const struct tti_flight_op *what, uint64_t c
     count_bytes(m, what->kind, calls, calls * what->bytes);
 }
 
+static void count_failures(unsigned char *m, unsigned kind, uint64_t failures)
+{
+    atomic_fetch_add_explicit(&head_of(m)->counters[kind % TTI_FLIGHT_KINDS].failures, failures, memory_order_relaxed);
+}
+
 /* Removes what the rank's previous program has left, except the counters. */
 static void clear(unsigned char *m)
 {
@@ -416,8 +421,7 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
     }
     count(m, what, 1);
     if (status != TUTTI_OK) {
-        atomic_fetch_add_explicit(&head_of(m)->counters[what->kind % TTI_FLIGHT_KINDS].failures, 1,
-                                  memory_order_relaxed);
+        count_failures(m, what->kind, 1);
     }
     if (!is_message(what) && sequence > 0) {
         atomic_store_explicit(&group->last[what->lane % TTI_FLIGHT_LANES], (uint64_t)sequence, memory_order_relaxed);
@@ -455,8 +459,7 @@ void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint
         count_bytes(m, kind, calls, bytes);
     }
     if (m && failures > 0) {
-        atomic_fetch_add_explicit(&head_of(m)->counters[kind % TTI_FLIGHT_KINDS].failures, failures,
-                                  memory_order_relaxed);
+        count_failures(m, kind, failures);
     }
 }
 
@@ -527,6 +530,5 @@ void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status)
         .sequence = sequence, .what = tally->what, .group = tally->group, .status = (int16_t)status, .tag = tally->tag};
     add_entry(m, &entry);
     count(m, &tally->what, 1);
-    atomic_fetch_add_explicit(&head_of(m)->counters[tally->what.kind % TTI_FLIGHT_KINDS].failures, 1,
-                              memory_order_relaxed);
+    count_failures(m, tally->what.kind, 1);
 }
