@@ -106,10 +106,11 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->reported_delta = calloc((size_t)e->size, sizeof(*lane->reported_delta));
         lane->mismatch_reported = calloc((size_t)e->size, sizeof(*lane->mismatch_reported));
         lane->mismatched = calloc((size_t)e->size, sizeof(*lane->mismatched));
-        lane->unpacked = e->tuning.packets > TTI_PAYLOAD ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
-        if ((!lane->unpacked && e->tuning.packets > TTI_PAYLOAD) || !lane->controls || !lane->targets ||
-            !lane->sources || !lane->scales || !lane->starts || !lane->populated || !lane->inputs || !lane->outputs ||
-            !lane->remote || !lane->reported_delta || !lane->mismatch_reported || !lane->mismatched) {
+        const bool packets = e->tuning.packets > TTI_PAYLOAD || e->tuning.packets_root > TTI_PAYLOAD;
+        lane->unpacked = packets ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
+        if ((packets && !lane->unpacked) || !lane->controls || !lane->targets || !lane->sources || !lane->scales ||
+            !lane->starts || !lane->populated || !lane->inputs || !lane->outputs || !lane->remote ||
+            !lane->reported_delta || !lane->mismatch_reported || !lane->mismatched) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
         }
     }
@@ -420,7 +421,7 @@ static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op, size
     const struct tti_engine *e = lane->engine;
     const bool folds =
         op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE || op->kind == TUTTI_OP_REDUCE_SCATTER;
-    const uint64_t limit = lane->exposed && !folds ? e->tuning.stream_direct : e->tuning.stream;
+    const uint64_t limit = lane->exposed && !folds ? e->tuning.stream_direct : e->tuning.stream_staged;
     return bytes >= limit / (size_t)e->size && !folds_in_place(lane, op);
 }
 

@@ -10,9 +10,11 @@
 
 #include "engine/memory/parts.h"
 
-static size_t inline_limit(const struct tti_lane *lane)
+static size_t inline_limit(const struct tti_lane *lane, tutti_operation kind)
 {
-    size_t packets = (size_t)lane->engine->tuning.packets;
+    const struct tti_tuning *t = &lane->engine->tuning;
+    const bool root_sends = kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_SCATTER;
+    const size_t packets = (size_t)(root_sends ? t->packets_root : t->packets);
     return packets > TTI_PAYLOAD ? packets : TTI_PAYLOAD;
 }
 
@@ -88,7 +90,7 @@ static size_t most_bytes(const struct tti_lane *lane, const tutti_op *op, size_t
 
 enum tti_class tti_classify(const struct tti_lane *lane, const tutti_op *op)
 {
-    size_t limit = inline_limit(lane);
+    size_t limit = inline_limit(lane, op->kind);
     size_t most = most_bytes(lane, op, limit);
     return most <= TTI_PAYLOAD ? TTI_CLASS_LINE : most <= limit ? TTI_CLASS_PACKETS : TTI_CLASS_LARGE;
 }

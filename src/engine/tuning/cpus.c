@@ -135,8 +135,23 @@ static int64_t stay(void)
 #endif
 }
 
+/* By the maker: a loop that copies alone gains everywhere, a collective does not (docs/decisions/0042). */
+static int64_t streamed(void)
+{
+#if defined(__x86_64__)
+    unsigned eax;
+    unsigned ebx;
+    unsigned ecx;
+    unsigned edx;
+    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_INTEL_ebx ? TTI_STREAMED_GAIN : TTI_STREAMED_LOSE;
+#else
+    return TTI_STREAMED_LOSE; /* there are no such stores here (kernels/isa) */
+#endif
+}
+
 void tti_calibrate_topology(int cpu, struct tti_profile *profile)
 {
     find_caches(cpu, profile);
     profile->cpus_stay = stay();
+    profile->streamed = streamed();
 }

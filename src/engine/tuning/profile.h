@@ -29,11 +29,15 @@ struct tti_profile {
     int64_t l3_bytes;  /* of one last-level cache ... */
     int64_t l3_cpus;   /* ... which so many CPUs share */
     int64_t cpus_stay; /* TTI_CPUS_* */
+    int64_t streamed;  /* TTI_STREAMED_*: whether results out of a stage gain by stores past the caches */
 };
 
 /* Virtual CPUs may move: near each other now, far apart later. */
 #define TTI_CPUS_STAY 1
 #define TTI_CPUS_MOVE 2
+
+#define TTI_STREAMED_LOSE 1
+#define TTI_STREAMED_GAIN 2
 
 /* A member of the profile: its name in files, and its bounds. */
 struct tti_profile_field {
@@ -42,7 +46,7 @@ struct tti_profile_field {
     int64_t least;
     int64_t most;
 };
-#define TTI_PROFILE_FIELDS 16
+#define TTI_PROFILE_FIELDS 17
 extern const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS];
 
 int64_t tti_profile_value(const struct tti_profile *profile, int field);

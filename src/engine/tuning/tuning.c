@@ -18,17 +18,17 @@
  *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
  *
  * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
- * fetches
- *   n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines have left
+ *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines have left
  *   the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E - STEP) / (P own
  *   + (P - 1) remote).
  *
  * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
- * reader
- *   fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
+ *   reader fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
  *   PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks are both near and far, far
  *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
  *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
+ *   Where only the root sends (packets_root), a rank reads one rank's packets, and LINES_MOST pay wherever the CPUs are
+ *   (docs/decisions/0042).
  *
  * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
@@ -37,13 +37,14 @@
  *   memory.
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
- * last-level
- *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
+ *   last-level caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023). From the size on
  *   at which the tensors of all ranks together are twice the last-level caches.
- * stream: never, unless a user sets it. Folds and copies out of stages were slower past the caches at every size up to
- *   256 MiB: they wait for lines of other cores, and have fewer stores under way.
+ * stream_staged: copies out of stages, and folds, wait for lines of other cores, and have fewer stores under way than a
+ *   copy from memory. Whether they gain depends on the CPU's maker (streamed; docs/decisions/0042).
+ * single_copy: the kernel copies a large all_to_all of far ranks. Many ranks with a CPU each use up the bandwidth of
+ *   memory, of which that takes less, from smaller sizes on.
  *
  * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
  * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
@@ -57,10 +58,12 @@
 
 #define KIB UINT64_C(1024)
 
-#define SINGLE_COPY (65536 * KIB) /* measured: docs/decisions/0024 */
-#define WINDOWS     8             /* of a stage: see TTI_STAGE_SPANS */
-#define WINDOW_UNIT (8 * KIB)     /* so that TTI_STAGE_SPANS windows and slices are whole pages */
-#define LEAST_SLOT  128           /* scatter and all_to_all give each rank a slot of a window */
+#define SINGLE_COPY       (65536 * KIB) /* measured: docs/decisions/0024 ... */
+#define SINGLE_COPY_MANY  (1024 * KIB)  /* ... and 0042 */
+#define SINGLE_COPY_RANKS 16
+#define WINDOWS           8         /* of a stage: see TTI_STAGE_SPANS */
+#define WINDOW_UNIT       (8 * KIB) /* so that TTI_STAGE_SPANS windows and slices are whole pages */
+#define LEAST_SLOT        128       /* scatter and all_to_all give each rank a slot of a window */
 
 #define STEP                250.0 /* ns */
 #define PEER                120.0 /* ns */
@@ -187,6 +190,14 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
     return TTI_PAYLOAD + (uint64_t)between(PACKETS_SAVE / hop, LINES_LEAST, LINES_MOST) * TTI_PACKET_DATA;
 }
 
+static uint64_t packets_root_for(int size, int cpus, const struct tti_profile *p)
+{
+    if (size > PACKETS_RANKS || ranks_share_cpus(size, cpus)) {
+        return packets_for(size, cpus, p);
+    }
+    return TTI_PAYLOAD + (uint64_t)LINES_MOST * TTI_PACKET_DATA;
+}
+
 static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
 {
     const uint64_t l2 = (uint64_t)p->l2_bytes;
@@ -215,6 +226,18 @@ static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *
 {
     const bool gains = (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
     return gains ? caches_of(size, cpus, p) : TTI_TUNING_NEVER;
+}
+
+/* Inputs and stages lie in the caches, too, so outputs leave them before they fill them. */
+static uint64_t stream_staged_for(int size, int cpus, const struct tti_profile *p)
+{
+    const bool gains = p->streamed == TTI_STREAMED_GAIN && !ranks_share_cpus(size, cpus);
+    return gains ? caches_of(size, cpus, p) / 4 * 3 : TTI_TUNING_NEVER;
+}
+
+static uint64_t single_copy_for(int size, int cpus)
+{
+    return size >= SINGLE_COPY_RANKS && !ranks_share_cpus(size, cpus) ? SINGLE_COPY_MANY : SINGLE_COPY;
 }
 
 static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
@@ -246,17 +269,20 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     stage = power_of_two(stage);
     const uint64_t far = wishes->stage > 0 || wishes->window > 0 ? 0 : far_for(stage, &p);
     const uint64_t packets = override_or(wishes->packets, packets_for(size, cpus, &p));
+    const uint64_t packets_root = override_or(wishes->packets, packets_root_for(size, cpus, &p));
     const uint64_t one_shot = override_or(wishes->one_shot, over_states(size, cpus, &p, one_shot_for));
     *tuning = (struct tti_tuning){
         .stage = stage,
         .far = far,
         .window = window,
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
+        .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
         .one_shot = one_shot < window ? one_shot : window,
         .stream_direct = override_or(wishes->stream, stream_direct_for(size, cpus, &p)),
-        .stream = override_or(wishes->stream, TTI_TUNING_NEVER),
+        .stream_staged = override_or(wishes->stream, stream_staged_for(size, cpus, &p)),
         .zero_copy = override_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
-        .single_copy = wishes->no_single_copy ? TTI_TUNING_NEVER : override_or(wishes->single_copy, SINGLE_COPY),
+        .single_copy =
+            wishes->no_single_copy ? TTI_TUNING_NEVER : override_or(wishes->single_copy, single_copy_for(size, cpus)),
         .single_copy_near = wishes->single_copy >= 0,
         .single_copy_shared_cpus = wishes->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
         .yield_ns = (uint64_t)p.yield_ns,
@@ -273,7 +299,8 @@ bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
 {
     return is_ring(t->stage) && (t->far == 0 || is_ring(t->far)) && t->window >= (uint64_t)size * LEAST_SLOT &&
            t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
-           t->one_shot <= t->window && t->yield_ns <= COST_MOST && t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
+           t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->yield_ns <= COST_MOST &&
+           t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
 }
 
 void tti_tuning_make(int size, const struct tti_tuning_overrides *wishes, struct tti_tuning *tuning)

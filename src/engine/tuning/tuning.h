@@ -13,6 +13,7 @@ struct tti_tuning {
     uint64_t far;                     /* and of its second ring, for distant readers; 0 = none */
     uint64_t window;                  /* of a call's data, staged in one step at most; a stage holds 8 */
     uint64_t packets;                 /* up to this size the data travel with the arrival; 0 = what fits its line */
+    uint64_t packets_root;            /* the same where only the root sends */
     uint64_t one_shot;                /* all_reduce: up to this size every rank folds all */
     uint64_t zero_copy;               /* from this size on, tensors in the heap are not staged */
     uint64_t single_copy;             /* and the kernel copies private ones, if the ranks are far apart ... */
@@ -20,7 +21,7 @@ struct tti_tuning {
     uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs */
     /* the outputs go past the caches if those of all ranks are at least so large: */
     uint64_t stream_direct; /* copied from tensor to tensor */
-    uint64_t stream;        /* folded, or copied out of a stage */
+    uint64_t stream_staged; /* folded, or copied out of a stage */
     uint64_t yield_ns;      /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;

@@ -103,7 +103,8 @@ static const char *expected(const struct tti_engine *e, const struct reference_c
     if (arrival <= TTI_PAYLOAD) {
         return "inline";
     }
-    if (arrival <= e->tuning.packets) {
+    const bool root_sends = c->kind == TUTTI_OP_BROADCAST || c->kind == TUTTI_OP_SCATTER;
+    if (arrival <= (root_sends ? e->tuning.packets_root : e->tuning.packets)) {
         return "packets";
     }
     return goes_where_it_lies(e, c, &l) ? "zero_copy" : large(e, c, l.most * row);
@@ -130,6 +131,7 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                           36,
                           TTI_PAYLOAD,
                           (size_t)e->tuning.packets,
+                          (size_t)e->tuning.packets_root,
                           TTI_INLINE_MOST,
                           (size_t)e->tuning.one_shot,
                           (size_t)e->tuning.zero_copy,
@@ -214,6 +216,7 @@ static void run_all(int packets, int one_shot, bool direct)
             e->tuning.one_shot = one_shot >= 0 ? (uint64_t)one_shot : e->tuning.one_shot;
             if (packets >= 0) {
                 e->tuning.packets = (uint64_t)packets;
+                e->tuning.packets_root = (uint64_t)packets;
                 free(e->lanes[0].unpacked);
                 e->lanes[0].unpacked = calloc((size_t)e->size, TTI_INLINE_MOST);
             }

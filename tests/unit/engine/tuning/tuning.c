@@ -126,6 +126,9 @@ static void test_costs(void **state)
     assert_true(fit(8, 2, &p).packets < fit(4, 2, &p).packets);
     assert_int_equal(fit(32, 2, &p).packets, 0);
     assert_true(fit(32, 32, &p).packets > TTI_PAYLOAD);
+    assert_true(fit(32, 32, &p).packets_root > fit(32, 32, &p).packets);
+    assert_int_equal(fit(8, 2, &p).packets_root, fit(8, 2, &p).packets);
+    assert_int_equal(fit(65, 65, &p).packets_root, 0);
 
     p = tti_profile_built_in;
     p.copy_mbs *= 4; /* bytes become cheaper */
@@ -174,6 +177,15 @@ static void test_caches(void **state)
     assert_int_equal(fit(16, 5, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
     p.stream_mbs = p.memory_mbs;
     assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
+
+    assert_int_equal(fit(16, 16, &p).stream_staged, TTI_TUNING_NEVER);
+    p.streamed = TTI_STREAMED_GAIN;
+    assert_int_equal(fit(16, 16, &p).stream_staged, 3 * p.l3_bytes);
+    assert_int_equal(fit(16, 8, &p).stream_staged, TTI_TUNING_NEVER);
+
+    assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
+    assert_int_equal(fit(16, 4, &p).single_copy, 64 << 20);
+    assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
 }
 
 static void test_wishes(void **state)
@@ -187,8 +199,9 @@ static void test_wishes(void **state)
     assert_int_equal(t.window, 1 << 20);
     assert_int_equal(t.far, 0);
     assert_int_equal(t.packets, 150);
+    assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
-    assert_int_equal(t.stream, 7);
+    assert_int_equal(t.stream_staged, 7);
     assert_int_equal(t.stream_direct, 7);
     assert_int_equal(t.zero_copy, 3);
 }
@@ -221,6 +234,7 @@ static void test_cannot_be(void **state)
         {offsetof(struct tti_tuning, window), 8192 + 64},
         {offsetof(struct tti_tuning, window), UINT64_C(1) << 32},
         {offsetof(struct tti_tuning, packets), TTI_INLINE_MOST + 1},
+        {offsetof(struct tti_tuning, packets_root), TTI_INLINE_MOST + 1},
         {offsetof(struct tti_tuning, one_shot), UINT64_C(1) << 62},
         {offsetof(struct tti_tuning, yield_ns), UINT64_MAX},
         {offsetof(struct tti_tuning, switch_ns), UINT64_MAX},
