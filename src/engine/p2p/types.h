@@ -11,7 +11,7 @@
 #include "engine/lane.h"
 
 #define TTI_EAGER 262144u /* bytes of a message that are sent without a grant */
-#define TTI_CHUNK 8192u   /* most bytes of a chunk: the receiver copies one while the sender copies the next one */
+#define TTI_SMALL 16384u  /* bytes of a message that synchronous calls send and receive without a request */
 
 /* One visit of a peer costs at most TTI_VISIT: the bytes of chunks, and TTI_VISIT_CHUNK for each chunk. Then the other
  * direction and the other peers follow. */

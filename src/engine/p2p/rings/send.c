@@ -19,7 +19,9 @@
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
-#define PAGED TTI_CHUNK /* bytes of a chunk that begins at a page */
+#define PAGED       8192u     /* bytes of a chunk that begins at a page */
+#define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
+#define MOST_CHUNK  32768u
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -156,15 +158,23 @@ static size_t shape_bytes(const tutti_op *op)
     return op->ndim == 1 ? 0 : (size_t)op->ndim * sizeof(int64_t);
 }
 
+/* The most bytes of a chunk of a message. The receiver copies one while the sender copies the next one, so smaller ones
+ * are done sooner, but each costs a hop. Measured near and far, 16 KiB to 64 MiB (docs/performance.md). */
+static size_t most_of_chunk(uint64_t bytes)
+{
+    return bytes / 4 < LEAST_CHUNK ? LEAST_CHUNK : bytes / 4 > MOST_CHUNK ? MOST_CHUNK : (size_t)bytes / 4 / 64 * 64;
+}
+
 /* Writes the next chunk of a message, of which `limit` bytes may be written. False if there is no room. */
 static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint8_t kind, uint64_t limit)
 {
     const size_t shape = r->posted ? 0 : shape_bytes(r->op);
     const uint64_t left = limit - r->bytes_written;
+    const size_t most = most_of_chunk(r->bytes) - shape;
     const struct chunk c = {.bytes = r->bytes,
                             .from = (const unsigned char *)r->op->src + r->bytes_written,
                             .shape = shape,
-                            .data = left < TTI_CHUNK - shape ? (size_t)left : TTI_CHUNK - shape,
+                            .data = left < most ? (size_t)left : most,
                             .kind = kind};
     if (!put(e, peer, r->op, &c)) {
         return false;
@@ -180,7 +190,7 @@ bool tti_p2p_try_send(struct tti_engine *e, const tutti_op *op)
     const size_t bytes = op->count << tti_dtype_shift(op->dtype);
     const struct chunk c = {
         .bytes = bytes, .from = op->src, .shape = shape_bytes(op), .data = bytes, .kind = TTI_RECORD_FIRST};
-    if (!p->ends || p->staging || bytes > TTI_CHUNK - c.shape || !put(e, op->root, op, &c)) {
+    if (!p->ends || p->staging || bytes > TTI_SMALL - c.shape || !put(e, op->root, op, &c)) {
         return false;
     }
     e->p2p->bytes_copied += 2 * bytes;
