@@ -10,7 +10,7 @@
 
 #include "api/check.h"
 #include "base/error.h"
-#include "core/call/call_cache.h"
+#include "core/call/cache/message_cache.h"
 #include "core/group/group_state.h"
 #include "core/memory/staging_memory.h"
 #include "core/messages/batch.h"
@@ -199,6 +199,17 @@ static tutti_status send(const struct tti_checker *k, const DLTensor *tensor, in
     return make_send(k, &view, peer, tag, t);
 }
 
+/* Runs a message of the call cache, or adds it to this thread's batch on the group. False: nothing was done. */
+static inline bool run_cached(tutti_group *group, const struct tti_signature *s, const tutti_call *options,
+                              tutti_message *message, tutti_status *status)
+{
+    if (tti_thread.open_scopes == 0) {
+        return tti_message_cache_run(group, s, options, message, status);
+    }
+    *status = TUTTI_OK;
+    return tti_batch_note_cached(group, s, options, message);
+}
+
 /* The end of a synchronous call: runs or records it, and stores it in the call cache, unless it needs more than the
  * engine. */
 static tutti_status run_and_cache(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
@@ -210,7 +221,7 @@ static tutti_status run_and_cache(const struct tti_checker *k, tutti_group *grou
     }
     const tutti_status status = run_or_note(k, group, first);
     for (const struct tti_transfer *t = first; plain && status == TUTTI_OK && t; t = t->next) {
-        tti_call_cache_store_message(k->c, signatures++, &t->op);
+        tti_message_cache_store(k->c, signatures++, &t->op);
     }
     return status;
 }
@@ -222,11 +233,8 @@ tutti_status tutti_send(tutti_group *group, const DLTensor *tensor, int32_t peer
     struct tti_checker k;
     struct tti_transfer t;
     tutti_status status;
-    if (tti_call_cache_run_messages(group, &s, 1, call, NULL, &status)) {
+    if (run_cached(group, &s, call, NULL, &status)) {
         return status;
-    }
-    if (tti_batch_open(group) && tti_batch_note_cached(group, &s, call, NULL)) {
-        return TUTTI_OK;
     }
     status = tti_checker_begin(&k, &c, group, TUTTI_OP_SEND, "send", call);
     if (status != TUTTI_OK) {
@@ -269,13 +277,8 @@ tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t peer, int3
     struct tti_checker k;
     struct tti_transfer t;
     tutti_status status;
-    if (is_message_or_null(message)) {
-        if (tti_call_cache_run_messages(group, &s, 1, call, message, &status)) {
-            return status;
-        }
-        if (tti_batch_open(group) && tti_batch_note_cached(group, &s, call, message)) {
-            return TUTTI_OK;
-        }
+    if (is_message_or_null(message) && run_cached(group, &s, call, message, &status)) {
+        return status;
     }
     status = tti_checker_begin(&k, &c, group, TUTTI_OP_RECV, "recv", call);
     if (status != TUTTI_OK) {
@@ -404,7 +407,8 @@ tutti_status tutti_sendrecv(tutti_group *group, const DLTensor *send_tensor, int
     struct tti_checker k;
     struct tti_transfer t[2];
     tutti_status status;
-    if (is_message_or_null(message) && tti_call_cache_run_messages(group, s, 2, call, message, &status)) {
+    if (is_message_or_null(message) && tti_thread.open_scopes == 0 &&
+        tti_message_cache_run_two(group, s, call, message, &status)) {
         return status;
     }
     status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "sendrecv", call);

@@ -8,7 +8,7 @@
  *
  *   head      the process, and counters for each kind of operation
  *   groups    of which the process is or was a member
- *   tallies   one for each call in the call cache (core/call/call_cache.h): its begins and ends, and its last number
+ *   tallies   one for each call in the call cache (core/call/cache/entry.h): its begins and ends, and its last number
  *   ring      the last 4096 other operations, one entry each
  *
  * A small call from the call cache is only counted in the tally of its thread: six instructions, no clock, no atomic.

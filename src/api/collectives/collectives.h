@@ -4,7 +4,7 @@
 #define TTI_API_COLLECTIVES_H
 
 #include "api/check.h"
-#include "core/call/call_cache.h"
+#include "core/call/cache/signature.h"
 
 /* The name of a collective with equal parts ("all_reduce"); NULL for another kind. */
 const char *tti_collective_name(tutti_operation kind);

@@ -20,7 +20,7 @@
 #include "api/group/blocks.h"
 #include "base/process/fork.h"
 #include "core/async/work/state.h"
-#include "core/call/call_cache.h"
+#include "core/call/cache/signature.h"
 #include "core/group/handles.h"
 
 struct tti_persistent_operation {

@@ -58,7 +58,7 @@ tutti_status tti_call_begin_plain(struct tti_call *c, tutti_group *group, tutti_
 struct tti_thread {
     /* Callbacks and batches that the thread is in. Nearly always 0, and then a call skips the checks for them. */
     unsigned open_scopes;
-    struct tti_cached_call *cached_calls; /* see call_cache.h */
+    struct tti_cached_call *cached_calls; /* see cache/entry.h */
 };
 extern _Thread_local struct tti_thread tti_thread TTI_TLS;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A synchronous collective runs at once, on the thread that called it. See task.h, lane.h, call_cache.h. */
+/* A synchronous collective runs at once, on the thread that called it. See task.h, lane.h, cache/call_cache.h. */
 #include "core/call/task_run.h"
 
-#include "core/call/call_cache.h"
+#include "core/call/cache/call_cache.h"
 #include "core/call/lane.h"
 #include "core/call/task.h"
 #include "core/group/group_state.h"

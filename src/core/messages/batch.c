@@ -4,7 +4,7 @@
  * without tutti_batch_end.
  *
  * As long as all its messages come from the call cache, it is an array of their descriptors instead, which go to the
- * backend as they are. The thread keeps the array for its next batch. The first other message makes transfers of them.
+ * backend as they are. The thread keeps the memory for its next batch. The first other message makes transfers of them.
  */
 #include "core/messages/batch.h"
 
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "core/call/call_cache.h"
+#include "core/call/cache/message_cache.h"
 #include "core/call/task.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
@@ -46,7 +46,7 @@ struct tti_batch {
 /* Of one thread. */
 struct batches {
     struct tti_batch *open;
-    struct notes spare; /* the memory of an earlier batch */
+    struct tti_batch *spare; /* an earlier one, for the memory of its notes; NULL: there is none */
 };
 static _Thread_local struct batches *own;
 
@@ -55,11 +55,13 @@ static pthread_key_t at_thread_end;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key_failed;
 
-static void free_notes(struct notes *n)
+static void free_memory(struct tti_batch *b)
 {
-    free(n->each);
-    free(n->ops);
-    *n = (struct notes){.count = 0};
+    if (b) {
+        free(b->notes.each);
+        free(b->notes.ops);
+        free(b);
+    }
 }
 
 void tti_batch_free(struct tti_batch *b)
@@ -73,13 +75,11 @@ void tti_batch_free(struct tti_batch *b)
         tti_transfer_drop(t);
         free(t);
     }
-    if (own && !own->spare.each && b->notes.room <= NOTED_KEPT) {
-        own->spare = b->notes;
-        own->spare.count = 0;
+    if (own && !own->spare && b->notes.room <= NOTED_KEPT) {
+        own->spare = b;
     } else {
-        free_notes(&b->notes);
+        free_memory(b);
     }
-    free(b);
 }
 
 static void drop_at_thread_end(void *batches)
@@ -90,7 +90,7 @@ static void drop_at_thread_end(void *batches)
         tti_thread.open_scopes--;
         tti_batch_free(b->open);
     }
-    free_notes(&b->spare);
+    free_memory(b->spare);
     free(b);
 }
 
@@ -154,7 +154,7 @@ bool tti_batch_note_cached(const tutti_group *group, const struct tti_signature 
     if (!b || b->group != group || b->first || tti_thread.open_scopes != 1) {
         return false;
     }
-    const tutti_op *op = tti_call_cache_find_message(group, s, options);
+    const tutti_op *op = tti_message_cache_find(group, s, options);
     struct notes *n = &b->notes;
     if (!op || (n->count == n->room && !make_room(n))) {
         return false;
@@ -337,13 +337,15 @@ tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group)
             "batch_begin: this thread has a batch open on %s group already; call tutti_batch_end first",
             mine->open->group == group ? "this" : "another");
     }
-    struct tti_batch *b = mine ? malloc(sizeof(*b)) : NULL;
+    struct tti_batch *b = mine && !mine->spare ? calloc(1, sizeof(*b)) : mine ? mine->spare : NULL;
     if (!b) {
         return tti_error_set(c->error, TUTTI_NO_MEMORY, "batch_begin: no memory for a batch");
     }
-    *b = (struct tti_batch){.group = group, .notes = mine->spare};
-    mine->spare = (struct notes){.count = 0};
+    b->group = group;
+    b->notes.count = 0;
+    b->first = NULL;
     b->end = &b->first;
+    mine->spare = NULL;
     mine->open = b;
     tti_thread.open_scopes++;
     return TUTTI_OK;
