@@ -18,7 +18,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 
 enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
 

@@ -33,7 +33,7 @@
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 #include "kernels/dispatch.h"
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 
 #define SLEEP_NS 5000000 /* what a hint that a corrupt peer has lost may cost */
 

@@ -13,7 +13,7 @@
 #include "backends/hier/failure.h"
 #include "backends/hier/messages.h"
 #include "backends/hier/open.h"
-#include "backends/wire.h"
+#include "backends/wire_all_reduce.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "tensor/dtype.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An all_reduce of f32 in a smaller format, for engines that do not convert themselves: each chunk is packed into memory
- * of the lane, reduced there by the engine's operations (backends/wire.c), and unpacked into the output. So it works on
+ * of the lane, reduced there by the engine's operations (backends/wire_all_reduce.c), and unpacked into the output. So it works on
  * every engine. Every element is folded alone, in the order of ranks, and chunks are whole blocks, so the result does
  * not depend on the chunk's size.
  *
@@ -13,12 +13,12 @@
 
 #include <stdlib.h>
 
-#include "backends/wire.h"
+#include "backends/wire_all_reduce.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 
 enum { FEW_BYTES = 2048 }; /* of memory that is on the stack */
 

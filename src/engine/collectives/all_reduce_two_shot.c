@@ -30,7 +30,7 @@
 #include "engine/memory/fold.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 
 struct plan {
     const struct tti_wire_format *wire; /* NULL: elements travel as they are */

@@ -26,19 +26,26 @@
 #include "engine/memory/stage.h"
 
 #define LEAST_CHUNK 4096u
-#define GOOD_CHUNK  8192u /* the least for more than four chunks */
-#define MOST_CHUNK  65536u
-#define PAIR_CHUNK  16384u /* the most for two ranks: the one reader follows the writer closely (docs/performance.md) */
-#define CHUNKS      8u
+#define GOOD_CHUNK  8192u /* the least for more than FEW_CHUNKS */
+#define FEW_CHUNKS  4u
+#define MANY_CHUNKS 8u
+
+/* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
+static size_t chunk_for(size_t bytes)
+{
+    size_t chunk = bytes / MANY_CHUNKS;
+    if (chunk < GOOD_CHUNK) {
+        chunk = bytes / FEW_CHUNKS < GOOD_CHUNK ? bytes / FEW_CHUNKS : GOOD_CHUNK;
+    }
+    return chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
+}
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
-    /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
-    size_t most = (size_t)lane->engine->tuning.window / slots;
-    const size_t good = lane->engine->size == 2 ? PAIR_CHUNK : MOST_CHUNK;
-    most = most < good ? most : good;
-    size_t chunk = bytes / CHUNKS > GOOD_CHUNK ? bytes / CHUNKS : bytes / 4 > GOOD_CHUNK ? GOOD_CHUNK : bytes / 4;
-    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
+    const size_t window = (size_t)lane->engine->tuning.window / slots;
+    const size_t stream = tti_tuning_stream_chunk(lane->engine->size);
+    const size_t most = window < stream ? window : stream;
+    size_t chunk = chunk_for(bytes);
     chunk = (chunk < most ? chunk : most) / 64 * 64;
     s->bytes = bytes;
     s->chunk = bytes < chunk ? bytes : chunk;

@@ -18,9 +18,9 @@
  *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
  *
  * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
- *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines have left
- *   the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E - STEP) / (P own
- *   + (P - 1) remote).
+ *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines
+ *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E - STEP)
+ *   / (P own + (P - 1) remote).
  *
  * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
  *   reader fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
@@ -36,8 +36,8 @@
  *   CPUs stay for about a quarter of its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound
  *   memory.
  *
- * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
- *   last-level caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
+ * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
+ *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023). From the size on
  *   at which the tensors of all ranks together are twice the last-level caches.

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "fp8_reference.h"
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 #include "kernels_inputs.h"
 #include "kernels_reference.h"
 

@@ -8,7 +8,7 @@
  * 1) / H bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by
  * host, and up to L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
  *
- * With op->wire the steps inside are of f32, and the step between hosts is in the format of the wire (backends/wire.c).
+ * With op->wire the steps inside are of f32, and the step between hosts is in the format of the wire (backends/wire_all_reduce.c).
  * Each host's sum is rounded once, and the sum of all once. Slices are whole blocks of the format.
  */
 #include "backends/hier/collectives/collectives.h"
@@ -16,7 +16,7 @@
 #include "backends/hier/steps/pipeline.h"
 #include "backends/hier/steps/slice_steps.h"
 #include "backends/hier/steps/slices.h"
-#include "backends/wire.h"
+#include "backends/wire_all_reduce.h"
 
 struct plan {
     struct tti_hier_fold fold;

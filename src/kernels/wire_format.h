@@ -4,8 +4,8 @@
  * they are packed, folded and unpacked. What moves them knows no format by name. Elements travel in blocks, which are
  * not cut: a part of a tensor begins at a multiple of the block.
  */
-#ifndef TTI_KERNELS_WIRE_H
-#define TTI_KERNELS_WIRE_H
+#ifndef TTI_KERNELS_WIRE_FORMAT_H
+#define TTI_KERNELS_WIRE_FORMAT_H
 
 #include <stddef.h>
 #include <tutti/collectives.h>

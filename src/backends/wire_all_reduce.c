@@ -12,11 +12,11 @@
  *
  * Slices are whole blocks. All have the same length, so that no counts need to be compared; the last ones are padded.
  */
-#include "backends/wire.h"
+#include "backends/wire_all_reduce.h"
 
 #include <string.h>
 
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 
 /* Received bytes that take about as long as one more step. Folding everything counts as m/8 of them. */
 enum { STEP_BYTES = 16 << 10 };

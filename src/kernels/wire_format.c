@@ -3,7 +3,7 @@
  * The formats of wires: bf16, and fp8 in blocks with a scale (isa/wire_fp8.c). Conversions compare and multiply floats,
  * so they run under the default environment, in which nothing traps or is flushed.
  */
-#include "kernels/wire.h"
+#include "kernels/wire_format.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An all_reduce of f32 on a wire, made of operations that any engine has: see wire.c. */
-#ifndef TTI_BACKENDS_WIRE_H
-#define TTI_BACKENDS_WIRE_H
+/* An all_reduce of f32 on a wire, made of operations that any engine has: see wire_all_reduce.c. */
+#ifndef TTI_BACKENDS_WIRE_ALL_REDUCE_H
+#define TTI_BACKENDS_WIRE_ALL_REDUCE_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>
