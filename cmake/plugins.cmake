@@ -67,7 +67,7 @@ else()
     message(STATUS "No plug-in gloo: there is no Gloo (Debian: libgloo-dev) or no C++ compiler")
 endif()
 
-# PMIx, which knows where ranks on several hosts meet.
+# PMIx, which knows the rendezvous of ranks on several hosts.
 find_path(PMIX_INCLUDE_DIR pmix.h PATH_SUFFIXES pmix2/include ${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include
     HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
 find_library(PMIX_LIBRARY pmix PATH_SUFFIXES pmix2/lib)

@@ -39,7 +39,7 @@ class Passed:
             self.rules = version + (ROOT / ".clang-tidy").read_bytes() + (ROOT / "scripts/lint_tidy.h").read_bytes()
 
     def mark(self, entry, name, command):
-        """The file that says that this content has passed; None if it cannot be told."""
+        """The file that says that this content has passed; None if that is not known."""
         if not self.on:
             return None
         words = entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A delay of some instructions, by which a race of two threads meets at another moment in every round. */
+/* A delay of some instructions, so that two threads race at another moment in every round. */
 #ifndef TUTTI_TESTS_SPIN_H
 #define TUTTI_TESTS_SPIN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Training on a text: each sequence is a piece of it, and each token's target is the token behind it. */
+/* Training on a text: each sequence is a part of it, and each token's target is the token behind it. */
 #ifndef GPT_TRAIN_H
 #define GPT_TRAIN_H
 

@@ -2,7 +2,7 @@
 /*
  * Training that outlives its ranks. Every rank holds the parameters, and in each step computes the gradient over its
  * part of the samples; an all_reduce adds the parts up. When a rank dies, the others make a group of those that are
- * left, divide the samples anew, and go on from the last step that all of them have finished. The sum runs over all
+ * left, divide the samples again, and go on from the last step that all of them have finished. The sum runs over all
  * samples however many ranks there are, so the model comes out as if nothing had happened.
  *
  *     tutti run -n 4 --keep-going -- survive --kill 2 --at 100

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Training that goes on when a rank is killed: the others make a new process group and divide the samples anew.
+"""Training that goes on when a rank is killed: the others make a new process group and divide the samples again.
 
 The sum of the gradients runs over all samples, however many ranks there are, so the model comes out the same.
 

@@ -68,7 +68,7 @@ class Family:
 
 
 class Block:
-    """One piece of memory of tutti_alloc. The arrays over it keep it alive."""
+    """One block of memory of tutti_alloc. The arrays over it keep it alive."""
 
     def __init__(self, family: Family, address: int, shape: Sequence[int], typestr: Optional[str]):
         self.address = address

@@ -3,7 +3,7 @@
 
     bench_collectives.py CSV [--sizes BYTES,...] [--seconds S]
 
-All contenders are process groups of the same job. A repetition runs the same call once on each: it writes the input anew,
+All contenders are process groups of the same job. A repetition runs the same call once on each: it writes the input again,
 waits in the contender's own barrier, and times one call. The time of a repetition is that of the slowest rank. Each result is
 checked once a cell. Gloo stands in three placements, because its event thread costs a rank on the same CPU more than the
 exchange itself: `free` (all threads on all CPUs), `bound` (a rank and its event thread on one CPU) and `apart` (the event
@@ -64,7 +64,7 @@ class Call:
     joined = True  # the whole tensor consists of a part for each rank
 
     def prepare(self):
-        self.piece = torch.empty(self.part)
+        self.shard = torch.empty(self.part)
 
 
 class AllReduce(Call):
@@ -84,10 +84,10 @@ class AllGather(Call):
     name = "all_gather"
 
     def fill(self, value):
-        self.piece.fill_(value + self.rank)
+        self.shard.fill_(value + self.rank)
 
     def run(self, group):
-        dist.all_gather_into_tensor(self.whole, self.piece, group=group)
+        dist.all_gather_into_tensor(self.whole, self.shard, group=group)
 
     def check(self, value):
         return all(bool((part == value + r).all()) for r, part in enumerate(self.whole.chunk(self.ranks)))
@@ -97,10 +97,10 @@ class ReduceScatter(AllReduce):
     name, joined = "reduce_scatter", True
 
     def run(self, group):
-        dist.reduce_scatter_tensor(self.piece, self.whole, group=group)
+        dist.reduce_scatter_tensor(self.shard, self.whole, group=group)
 
     def check(self, value):
-        return bool((self.piece == self.ranks * value + self.ranks * (self.ranks - 1) / 2).all())
+        return bool((self.shard == self.ranks * value + self.ranks * (self.ranks - 1) / 2).all())
 
 
 class Broadcast(Call):

@@ -131,7 +131,7 @@ static void adapt(struct round *r)
 {
     if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
         r->point = POINT_BEFORE_INIT; /* and from then on */
-    } else if (is_lack(r->fate)) {
+    } else if (is_resource_error(r->fate)) {
         r->point = r->point == POINT_INIT ? POINT_INIT : POINT_INSIDE;
     } else if (r->fate == FATE_STOP) {
         r->point = r->point == POINT_INSIDE ? POINT_INSIDE : POINT_BETWEEN;
@@ -141,7 +141,7 @@ static void adapt(struct round *r)
     if (r->point != POINT_INIT && r->point != POINT_INSIDE) {
         r->place = PLACE_TIME;
     }
-    if (happens_in_init(r) && (is_end(r->fate) || is_lack(r->fate))) {
+    if (happens_in_init(r) && (is_end(r->fate) || is_resource_error(r->fate))) {
         r->init_ms = r->point == POINT_INIT ? 5000 : 1500;
     }
 }
@@ -169,7 +169,7 @@ static struct round random_round(const struct plan *plan)
 /* For a deadline. */
 static bool waits(const struct round *r)
 {
-    return r->fate == FATE_STOP || (happens_in_init(r) && (is_end(r->fate) || is_lack(r->fate)));
+    return r->fate == FATE_STOP || (happens_in_init(r) && (is_end(r->fate) || is_resource_error(r->fate)));
 }
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */

@@ -26,16 +26,16 @@ static void check(struct round r)
     judge(stage, run_round(stage, &r), text);
     if (text[0]) {
         tell_round(&r, stderr);
-        fprintf(stderr, " (lacks 0x%x): %s\n", r.lacks, text);
+        fprintf(stderr, " (missing 0x%x): %s\n", r.missing, text);
         failures++;
     }
 }
 
-static void check_kernel(unsigned lacks)
+static void check_kernel(unsigned missing)
 {
     const enum fate ends[] = {FATE_KILL, FATE_QUICK_EXIT, FATE_EXIT, FATE_SEGV};
     for (int i = 0; i < 4; i++) {
-        check((struct round){.lacks = lacks,
+        check((struct round){.missing = missing,
                              .victim = i % size,
                              .point = i % 2 ? POINT_WAITING : POINT_INSIDE,
                              .fate = ends[i],
@@ -43,11 +43,15 @@ static void check_kernel(unsigned lacks)
                              .delay_us = 1000});
     }
     check((struct round){
-        .lacks = lacks, .victim = size - 1, .point = POINT_BETWEEN, .fate = FATE_KILL, .work = WORK_MESSAGES});
+        .missing = missing, .victim = size - 1, .point = POINT_BETWEEN, .fate = FATE_KILL, .work = WORK_MESSAGES});
+    check((struct round){.missing = missing,
+                         .victim = 0,
+                         .point = POINT_BETWEEN,
+                         .fate = FATE_STOP,
+                         .work = WORK_SMALL,
+                         .call_ms = 1500});
     check((struct round){
-        .lacks = lacks, .victim = 0, .point = POINT_BETWEEN, .fate = FATE_STOP, .work = WORK_SMALL, .call_ms = 1500});
-    check((struct round){
-        .lacks = lacks, .victim = 1, .point = POINT_BEFORE_INIT, .fate = FATE_CALLER_EXIT, .work = WORK_LANES});
+        .missing = missing, .victim = 1, .point = POINT_BEFORE_INIT, .fate = FATE_CALLER_EXIT, .work = WORK_LANES});
 }
 
 /* In a child, which cannot get rid of the filter again. */
@@ -56,7 +60,7 @@ static bool can_refuse(void)
     int status = 1;
     const pid_t pid = fork();
     if (pid == 0) {
-        _exit(refuse(LACKS_WAITV) ? 0 : 1);
+        _exit(refuse(MISSING_WAITV) ? 0 : 1);
     }
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
@@ -69,12 +73,12 @@ int main(int argc, char **argv)
         return 77;
     }
     stage = stage_make();
-    check_kernel(LACKS_WAITV);
-    check_kernel(LACKS_ROBUST_LISTS);
-    check_kernel(LACKS_WAITV | LACKS_ROBUST_LISTS | LACKS_PIDFD | LACKS_MEMBARRIER);
+    check_kernel(MISSING_WAITV);
+    check_kernel(MISSING_ROBUST_LISTS);
+    check_kernel(MISSING_WAITV | MISSING_ROBUST_LISTS | MISSING_PIDFD | MISSING_MEMBARRIER);
     setenv("TUTTI_ENGINE_SINGLE_COPY_BYTES", "4K", 1);
     for (enum work work = WORK_BROADCAST; work <= WORK_MESSAGES; work++) {
-        check((struct round){.lacks = LACKS_PROCESS_READ,
+        check((struct round){.missing = MISSING_PROCESS_READ,
                              .victim = 0,
                              .point = POINT_WAITING,
                              .fate = FATE_PAUSE,
@@ -83,7 +87,7 @@ int main(int argc, char **argv)
     }
     unsetenv("TUTTI_ENGINE_SINGLE_COPY_BYTES");
     /* only a robust list shows that a process has become another program: without one, the deadline passes */
-    check((struct round){.lacks = LACKS_ROBUST_LISTS,
+    check((struct round){.missing = MISSING_ROBUST_LISTS,
                          .victim = 0,
                          .point = POINT_BETWEEN,
                          .fate = FATE_EXEC,

@@ -26,7 +26,7 @@ static int listen_anywhere(struct sockaddr_un *address, socklen_t *length)
     return listener;
 }
 
-static int knock(const struct sockaddr_un *address, socklen_t length)
+static int connect_to(const struct sockaddr_un *address, socklen_t length)
 {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     fuzz_expect(fd >= 0 && connect(fd, (const struct sockaddr *)address, length) == 0, "the server cannot be reached");
@@ -91,7 +91,7 @@ static void greet(int fd)
 /* A client with a valid connection is served as before. */
 static void expect_service(struct tti_service *service, const struct sockaddr_un *address, socklen_t length)
 {
-    const int fd = knock(address, length);
+    const int fd = connect_to(address, length);
     unsigned char bytes[TTI_FRAME_HEADER];
     struct tti_frame reply;
     greet(fd);
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int *fd = &clients[step % CLIENTS];
         const int pass = step & 0x40 ? STDIN_FILENO : -1;
         if (*fd < 0) {
-            *fd = knock(&address, length);
+            *fd = connect_to(&address, length);
         }
         switch (step >> 2 & 3) {
         case 0:

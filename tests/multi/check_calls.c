@@ -58,7 +58,7 @@ int main(void)
 {
     char host[16];
     tutti_group *g = NULL;
-    rank = rank_told();
+    rank = rank_of_environment();
     nccl_choose();
     setenv("TUTTI_PLUGIN_PATH", "/nonexistent", 1); /* neither Gloo nor MPI */
     device_choose("delay_us=0");

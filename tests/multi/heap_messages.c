@@ -42,44 +42,44 @@ static void memory_close(tutti_group *g, struct memory *m)
     }
 }
 
-static int32_t value(int32_t rank, int turn, int64_t k)
+static int32_t value(int32_t rank, int round, int64_t k)
 {
-    return (int32_t)((uint32_t)rank * 1000003u + (uint32_t)turn * 7919u + (uint32_t)k);
+    return (int32_t)((uint32_t)rank * 1000003u + (uint32_t)round * 7919u + (uint32_t)k);
 }
 
-static void expect_values(const int32_t *in, int64_t count, int32_t from, int turn)
+static void expect_values(const int32_t *in, int64_t count, int32_t from, int round)
 {
     int64_t wrong = 0;
     for (int64_t k = 0; k < count; k++) {
-        wrong += in[k] != value(from, turn, k);
+        wrong += in[k] != value(from, round, k);
     }
     EXPECT(wrong == 0);
 }
 
 /* To the next, from the one before: as one call, as two works, or one after the other. */
-static void around(tutti_group *g, const struct memory *m, int turn, int64_t count)
+static void around(tutti_group *g, const struct memory *m, int round, int64_t count)
 {
     int32_t rank = tutti_group_rank(g);
     int32_t size = tutti_group_size(g);
     int32_t next = (rank + 1) % size;
     int32_t before = (rank + size - 1) % size;
-    int32_t *out = (int32_t *)m->blocks[(turn + rank) % PLACES][0];
-    int32_t *in = (int32_t *)m->blocks[turn / PLACES % PLACES][1];
+    int32_t *out = (int32_t *)m->blocks[(round + rank) % PLACES][0];
+    int32_t *in = (int32_t *)m->blocks[round / PLACES % PLACES][1];
     for (int64_t k = 0; k < count; k++) {
-        out[k] = value(rank, turn, k);
+        out[k] = value(rank, round, k);
     }
     memset(in, 0xff, (size_t)count * sizeof(*in));
     DLTensor sent = tutti_tensor_1d(out, &count, TUTTI_I32);
     DLTensor received = tutti_tensor_1d(in, &count, TUTTI_I32);
     const tutti_call *call = TUTTI_CALL(.error = &err);
     tutti_work *works[2];
-    switch (turn % 4) {
+    switch (round % 4) {
     case 0:
-        EXPECT_OK(tutti_sendrecv(g, &sent, next, turn, &received, before, turn, call, NULL));
+        EXPECT_OK(tutti_sendrecv(g, &sent, next, round, &received, before, round, call, NULL));
         break;
     case 1:
-        EXPECT_OK(tutti_send_async(g, &sent, next, turn, call, &works[0]));
-        EXPECT_OK(tutti_recv_async(g, &received, TUTTI_ANY_SOURCE, turn, call, NULL, &works[1]));
+        EXPECT_OK(tutti_send_async(g, &sent, next, round, call, &works[0]));
+        EXPECT_OK(tutti_recv_async(g, &received, TUTTI_ANY_SOURCE, round, call, NULL, &works[1]));
         for (int i = 0; i < 2; i++) {
             EXPECT_OK(tutti_work_wait(works[i], TUTTI_FOREVER));
             tutti_work_release(works[i]);
@@ -88,20 +88,20 @@ static void around(tutti_group *g, const struct memory *m, int turn, int64_t cou
     case 2:
         EXPECT_OK(tutti_batch_begin(g, &err));
         EXPECT_OK(tutti_recv(g, &received, before, TUTTI_ANY_TAG, call, NULL));
-        EXPECT_OK(tutti_send(g, &sent, next, turn, call));
+        EXPECT_OK(tutti_send(g, &sent, next, round, call));
         EXPECT_OK(tutti_batch_end(g, call));
         break;
     default:
         for (int32_t r = 0; r < size; r++) {
             if (r == rank) {
-                EXPECT_OK(tutti_send(g, &sent, next, turn, call));
+                EXPECT_OK(tutti_send(g, &sent, next, round, call));
             } else if (r == before) {
-                EXPECT_OK(tutti_recv(g, &received, before, turn, call, NULL));
+                EXPECT_OK(tutti_recv(g, &received, before, round, call, NULL));
             }
         }
         break;
     }
-    expect_values(in, count, before, turn);
+    expect_values(in, count, before, round);
 }
 
 static void all_ways(tutti_group *world)
@@ -109,15 +109,15 @@ static void all_ways(tutti_group *world)
     static const int64_t counts[] = {8191, 8192, 8193, 16383, 16384, 50001, (int64_t)(MOST / sizeof(int32_t))};
     struct memory m;
     memory_open(world, &m);
-    for (int turn = 0; turn < 4 * PLACES * PLACES; turn++) {
-        around(world, &m, turn, counts[turn % (int)(sizeof(counts) / sizeof(counts[0]))]);
+    for (int round = 0; round < 4 * PLACES * PLACES; round++) {
+        around(world, &m, round, counts[round % (int)(sizeof(counts) / sizeof(counts[0]))]);
     }
     memory_close(world, &m);
 }
 
 /* Rank 0 offers with a short deadline; rank 1 comes late, or in the middle. A failed receive may hold anything. A
  * successful one holds the data that were sent, not what rank 0 has written since. */
-static void sender_gives_up(tutti_group *world, enum place place, int turn)
+static void sender_gives_up(tutti_group *world, enum place place, int round)
 {
     const int64_t count = (int64_t)8 << 20;
     int32_t rank = tutti_group_rank(world);
@@ -135,19 +135,19 @@ static void sender_gives_up(tutti_group *world, enum place place, int turn)
         abort();
     }
     for (int64_t k = 0; k < count; k++) {
-        block[k] = rank == 0 ? value(0, turn, k) : -1;
+        block[k] = rank == 0 ? value(0, round, k) : -1;
     }
     DLTensor t = tutti_tensor_1d(block, &count, TUTTI_I32);
     EXPECT_OK(tutti_barrier(g, NULL));
     if (rank == 0) {
-        tutti_status status = tutti_send(g, &t, 1, 0, TUTTI_CALL(.timeout_ms = 1 + turn, .error = &err));
+        tutti_status status = tutti_send(g, &t, 1, 0, TUTTI_CALL(.timeout_ms = 1 + round, .error = &err));
         EXPECT(status == TUTTI_OK || status == TUTTI_TIMEOUT);
         memset(block, 0, (size_t)count * sizeof(*block));
     } else {
         tutti_status status = tutti_recv(g, &t, 0, 0, TUTTI_CALL(.error = &err), NULL);
         EXPECT(status == TUTTI_OK || status == TUTTI_REVOKED);
         if (status == TUTTI_OK) {
-            expect_values(block, count, 0, turn);
+            expect_values(block, count, 0, round);
         }
     }
     if (place == HEAP) {
@@ -183,8 +183,8 @@ int main(void)
         return 1;
     }
     all_ways(world);
-    for (int turn = 0; turn < 16; turn++) {
-        sender_gives_up(world, turn % 2 ? PRIVATE : HEAP, turn);
+    for (int round = 0; round < 16; round++) {
+        sender_gives_up(world, round % 2 ? PRIVATE : HEAP, round);
     }
     the_kernel_copies();
     EXPECT_OK(tutti_group_destroy(world, &err));

@@ -276,22 +276,22 @@ static void used_by_messages(tutti_group *world)
     DLTensor tensor = tutti_tensor_1d(memory, &count, TUTTI_I32);
     tutti_group *pair = NULL;
     EXPECT_OK(tutti_group_split(world, rank / 2, rank, NULL, &pair, &err));
-    for (int turn = 0; turn < 4; turn++) { /* rank 0 sends or receives, in the world or in its pair */
-        tutti_group *g = turn & 1 ? pair : world;
-        const bool sends = turn & 2;
+    for (int round = 0; round < 4; round++) { /* rank 0 sends or receives, in the world or in its pair */
+        tutti_group *g = round & 1 ? pair : world;
+        const bool sends = round & 2;
         tutti_work *work = NULL;
         memory[count - 1] = rank;
         EXPECT_OK(tutti_register(world, memory, bytes, &err));
         if (rank == 0 && sends) {
-            EXPECT_OK(tutti_send_async(g, &tensor, 1, turn, TUTTI_CALL(.error = &err), &work));
+            EXPECT_OK(tutti_send_async(g, &tensor, 1, round, TUTTI_CALL(.error = &err), &work));
         } else if (rank == 0) {
-            EXPECT_OK(tutti_recv_async(g, &tensor, 1, turn, TUTTI_CALL(.error = &err), NULL, &work));
+            EXPECT_OK(tutti_recv_async(g, &tensor, 1, round, TUTTI_CALL(.error = &err), NULL, &work));
         }
         EXPECT_ERROR(TUTTI_BUSY, "rank 0: a message", tutti_unregister(world, memory, &err));
         if (rank == 1 && sends) {
-            EXPECT_OK(tutti_recv(g, &tensor, 0, turn, TUTTI_CALL(.error = &err), NULL));
+            EXPECT_OK(tutti_recv(g, &tensor, 0, round, TUTTI_CALL(.error = &err), NULL));
         } else if (rank == 1) {
-            EXPECT_OK(tutti_send(g, &tensor, 0, turn, TUTTI_CALL(.error = &err)));
+            EXPECT_OK(tutti_send(g, &tensor, 0, round, TUTTI_CALL(.error = &err)));
         }
         if (work) {
             EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));

@@ -64,7 +64,7 @@ static void message_fails(bool async)
 
 int main(void)
 {
-    rank = rank_told();
+    rank = rank_of_environment();
     nccl_choose();
     device_choose("delay_us=0");
     base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));

@@ -103,7 +103,7 @@ static void stuck(void)
 
 int main(void)
 {
-    rank = rank_told();
+    rank = rank_of_environment();
     nccl_choose();
     setenv("TUTTI_DOUBLE_NCCL", rank == 0 ? "hang=1,fail=Reduce:1=4" : "hang=1", 1);
     device_choose("delay_us=0");

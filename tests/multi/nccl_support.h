@@ -6,7 +6,7 @@
 #include "device_support.h"
 
 /* This process's rank, known before it has a group. */
-static inline int rank_told(void)
+static inline int rank_of_environment(void)
 {
     const char *number = getenv("TUTTI_RANK");
     return number ? (int)strtol(number, NULL, 10) : 0;

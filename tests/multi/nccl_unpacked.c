@@ -42,7 +42,7 @@ static void expect_untouched(int rank)
 
 int main(void)
 {
-    const int rank = rank_told();
+    const int rank = rank_of_environment();
     int64_t shape[] = {10, 100};
     int64_t strides[] = {300, 1};
     faulty = rank == 1;

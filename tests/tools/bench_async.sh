@@ -76,7 +76,7 @@ config = data["config"]
 assert config["backend"] == sys.argv[2] and config["ranks"] == int(sys.argv[3]), config
 assert config["link_backend"] == "fault" and config["link_over"] == "shm", config
 assert config["step_ms"] == 2 and config["iterations"] == 3, config
-assert config["pieces"] == 4 and config["gradients"] == 8 and config["bytes"] == 65536, config
+assert config["chunks"] == 4 and config["gradients"] == 8 and config["bytes"] == 65536, config
 assert config["bandwidth"] == 65536 * 1000 // 2, config
 forms = ["compute", "communicate", "in_turn", "overlap", "pipeline", "bucketer"]
 assert [r["form"] for r in data["results"]] == forms
@@ -98,7 +98,7 @@ END
 
 ms='[0-9]+\.[0-9]{3}'
 for backend in shm local; do
-    run_tutti bench overlap --backend "$backend" -n 2 --step 2 -i 3 --pieces 4 -J "$work/overlap.json"
+    run_tutti bench overlap --backend "$backend" -n 2 --step 2 -i 3 --chunks 4 -J "$work/overlap.json"
     check_status 0 "overlap on $backend"
     check_line out "^# step: 2 ms of computation, and an all_reduce of 65536 bytes over a link of 32768000 bytes/s" \
         "overlap on $backend: header"
@@ -110,14 +110,14 @@ for backend in shm local; do
     tail -n 1 "$work/out" | grep -Eq "^overlap: step/max = ${number}x\$" || fail "overlap on $backend: last line"
     check_overlap_json "$work/overlap.json" "$backend" 2 "overlap on $backend: JSON"
 done
-run_tutti run -n 2 --no-prefix "$tutti" bench overlap --step 1 -i 1 --pieces 1
+run_tutti run -n 2 --no-prefix "$tutti" bench overlap --step 1 -i 1 --chunks 1
 check_status 0 "overlap inside tutti run"
 check_count out '^overlap: step/max = ' 1 "overlap inside tutti run"
 
 for bad in 0 -1 10001 5ms ''; do
     check_bench_refuses "^tutti bench overlap: --step takes a number from 1 to 10000, not '$bad'\$" overlap --step "$bad"
 done
-check_bench_refuses "^tutti bench overlap: --pieces takes a number from 1 to 64, not '65'\$" overlap --pieces 65
+check_bench_refuses "^tutti bench overlap: --chunks takes a number from 1 to 64, not '65'\$" overlap --chunks 65
 check_bench_refuses "^tutti bench overlap: -i takes a number from 1 to 1000000, not '0'\$" overlap -i 0
 check_bench_refuses "^tutti bench overlap: -n takes a number from 1 to 1024, not '0'\$" overlap -n 0
 check_bench_refuses "^tutti bench overlap: takes options only, not 'all_reduce'" overlap all_reduce

@@ -35,7 +35,7 @@ struct tti_bench_options {
     int root;
     int iterations;  /* 0 = as many as the time allows */
     int64_t step_ms; /* overlap: length of a step's computation, and of its communication */
-    int pieces;      /* overlap: of a pipeline */
+    int chunks;      /* overlap: of a pipeline */
     const char *backend;
     const char *device; /* NULL = as the library decides */
     const char *json;   /* file to write, or NULL */

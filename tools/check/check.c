@@ -40,7 +40,7 @@ static _Thread_local int64_t case_started_ns;
 /* Outside of rounds a case is synchronous, on lane 0, one call at a time. */
 static void reset_round(struct tti_check *c)
 {
-    c->way = TTI_CHECK_SYNC;
+    c->completion = TTI_CHECK_SYNC;
     c->concurrency = TTI_CHECK_ONE_CALL;
     c->lane = 0;
 }
@@ -90,7 +90,7 @@ bool tti_check_next_round(struct tti_check *c, int64_t bytes)
     c->rounds = 0;
     c->key = tti_check_mix(c->key, 1);
     const uint64_t draw = tti_check_mix(c->key, 2);
-    c->way = tti_check_random_completion(c, 3, 0);
+    c->completion = tti_check_random_completion(c, 3, 0);
     c->lane = (int)(draw % TTI_CHECK_LANE_COUNT);
     c->concurrency = draw >> 8 & 1 ? TTI_CHECK_ONE_CALL : draw >> 9 & 1 ? TTI_CHECK_SAME_LANE : TTI_CHECK_ALL_LANES;
     return true;

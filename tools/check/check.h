@@ -66,7 +66,7 @@ struct tti_check {
     int rank;
     int size;
     int lane;
-    enum tti_check_completion way;
+    enum tti_check_completion completion;
     enum tti_check_concurrency concurrency;
     unsigned rounds; /* of the case, still to come: see tti_check_next_round */
     bool messages;   /* the backend has asynchronous messages */

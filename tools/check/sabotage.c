@@ -28,7 +28,7 @@ bool tti_check_sabotaged(const struct tti_check *c, enum tti_check_spoil what)
         return false;
     }
     const char *wanted = wish[length] == ':' ? wish + length + 1 : "result";
-    if (what == TTI_CHECK_SPOIL_RESULT && c->way != TTI_CHECK_SYNC && strcmp(wanted, "async") == 0) {
+    if (what == TTI_CHECK_SPOIL_RESULT && c->completion != TTI_CHECK_SYNC && strcmp(wanted, "async") == 0) {
         return true;
     }
     return strcmp(wanted, names[what]) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces have sizes that are powers of two. What is given back goes into the list of its size, from where the next
- * piece of that size is taken. The lists lie in host memory, since the CPU cannot write into a device's.
+ * Blocks have sizes that are powers of two. What is given back goes into the list of its size, from where the next
+ * block of that size is taken. The lists lie in host memory, since the CPU cannot write into a device's.
  */
 #include "common/arena.h"
 
@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-enum { LEAST = 10 /* the smallest piece has 1 KiB */, SIZES = 64 - LEAST };
+enum { LEAST = 10 /* the smallest block has 1 KiB */, SIZES = 64 - LEAST };
 
-/* A slab, or a piece that was given back. */
+/* A slab, or a block that was given back. */
 struct block {
     unsigned char *memory;
     struct block *next;
@@ -47,7 +47,7 @@ static tutti_status push(struct block **list, void *memory, tutti_error *error)
 {
     struct block *block = malloc(sizeof(*block));
     if (!block) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to remember a piece of device memory");
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory to remember a block of device memory");
     }
     *block = (struct block){.memory = memory, .next = *list};
     *list = block;
@@ -63,9 +63,9 @@ static void *pop(struct block **list)
     return memory;
 }
 
-static tutti_status add_slab(struct tti_arena *arena, size_t piece, tutti_error *error)
+static tutti_status add_slab(struct tti_arena *arena, size_t block, tutti_error *error)
 {
-    const size_t bytes = piece > arena->slab ? piece : arena->slab;
+    const size_t bytes = block > arena->slab ? block : arena->slab;
     struct tti_device_scope scope;
     void *memory = NULL;
     tutti_status status = arena->driver->enter(arena->where.device_id, &scope, error);
@@ -167,17 +167,17 @@ DLDevice tti_arena_device(const struct tti_arena *arena)
 tutti_status tti_arena_alloc(struct tti_arena *arena, size_t bytes, void **memory, tutti_error *error)
 {
     const size_t size = size_of(bytes);
-    const size_t piece = (size_t)1 << (size + LEAST);
+    const size_t block = (size_t)1 << (size + LEAST);
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&arena->mutex);
     if (arena->spare[size]) {
         *memory = pop(&arena->spare[size]);
     } else {
         /* what is left of the old slab is lost until the end */
-        status = arena->capacity - arena->used < piece ? add_slab(arena, piece, error) : TUTTI_OK;
+        status = arena->capacity - arena->used < block ? add_slab(arena, block, error) : TUTTI_OK;
         if (status == TUTTI_OK) {
             *memory = arena->slabs->memory + arena->used;
-            arena->used += piece;
+            arena->used += block;
         }
     }
     pthread_mutex_unlock(&arena->mutex);
@@ -190,7 +190,7 @@ void tti_arena_free(struct tti_arena *arena, void *memory, size_t bytes)
         return;
     }
     pthread_mutex_lock(&arena->mutex);
-    /* without memory to remember the piece, it stays in use until the end */
+    /* without memory to remember the block, it stays in use until the end */
     (void)push(&arena->spare[size_of(bytes)], memory, NULL);
     pthread_mutex_unlock(&arena->mutex);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of a device for tools that need many pieces of it while operations are under way. Vendors' free, and sometimes
+ * Memory of a device for tools that need many blocks of it while operations are under way. Vendors' free, and sometimes
  * their alloc, wait for what runs on the device; what runs there may wait for another rank, and that one for this. So
- * pieces are cut from slabs, which are given back with the arena.
+ * blocks are cut from slabs, which are given back with the arena.
  *
  * Any thread may call; copies of one arena run one at a time.
  */
@@ -18,7 +18,7 @@
 
 struct tti_arena;
 
-/* Takes the first slab, of `slab` bytes; later ones are as large, or as large as a piece. */
+/* Takes the first slab, of `slab` bytes; later ones are as large, or as large as a block. */
 tutti_status tti_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, struct tti_arena **arena,
                             tutti_error *error);
 /* Frees all its chunks. NULL is allowed. */

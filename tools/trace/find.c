@@ -33,9 +33,9 @@ static void look_at(struct tti_record *r)
 {
     char here[64] = "";
     gethostname(here, sizeof(here) - 1);
-    r->look = (struct tti_proc){.state = TTI_PROC_UNKNOWN};
+    r->proc = (struct tti_proc){.state = TTI_PROC_UNKNOWN};
     if (r->process.pid != 0 && strcmp(here, r->snapshot.host) == 0) {
-        r->look = tti_proc_query(&r->process);
+        r->proc = tti_proc_query(&r->process);
     }
 }
 
@@ -58,7 +58,7 @@ static bool add(struct tti_found *found, int fd, const char *job, const char **w
         return known;
     }
     look_at(&r);
-    if (r.look.state != TTI_PROC_UNKNOWN && r.look.state < TTI_PROC_ZOMBIE) {
+    if (r.proc.state != TTI_PROC_UNKNOWN && r.proc.state < TTI_PROC_ZOMBIE) {
         r.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
     found->records = grown;

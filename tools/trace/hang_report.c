@@ -31,7 +31,7 @@ static void process_text(const struct tti_record *r, char *text, size_t capacity
     } else if (r->ended_with >= 0) {
         snprintf(text, capacity, "exited with code %d", WEXITSTATUS(r->ended_with));
     } else {
-        snprintf(text, capacity, "%s", tti_proc_state_name(r->look.state));
+        snprintf(text, capacity, "%s", tti_proc_state_name(r->proc.state));
     }
 }
 
@@ -56,7 +56,7 @@ static void rank_text(const struct page *p, int node, char *text, size_t capacit
 /* Whether its clock is ours, and still runs. */
 static bool is_alive(const struct tti_record *r)
 {
-    return r->ended_with < 0 && r->look.state != TTI_PROC_UNKNOWN && r->look.state < TTI_PROC_ZOMBIE;
+    return r->ended_with < 0 && r->proc.state != TTI_PROC_UNKNOWN && r->proc.state < TTI_PROC_ZOMBIE;
 }
 
 /* ", for 10.2 s" if that is known. */
@@ -215,7 +215,7 @@ static bool all_have_ended(const struct tti_record *records, size_t count)
 {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
-        const bool ended = records[i].ended_with >= 0 || records[i].look.state >= TTI_PROC_ZOMBIE;
+        const bool ended = records[i].ended_with >= 0 || records[i].proc.state >= TTI_PROC_ZOMBIE;
         const bool begun = records[i].has_snapshot && records[i].process.pid != 0;
         if (begun && !ended) {
             return false;
@@ -232,7 +232,7 @@ void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t 
     p.over = all_have_ended(records, count);
     for (size_t i = 0; ranks && i < count; i++) {
         const struct tti_record *r = &records[i];
-        const enum tti_proc_state state = r->ended_with >= 0 ? TTI_PROC_GONE : r->look.state;
+        const enum tti_proc_state state = r->ended_with >= 0 ? TTI_PROC_GONE : r->proc.state;
         ranks[i] = (struct tti_hang_rank){.rank = r->rank,
                                           .snapshot = r->has_snapshot ? &r->snapshot : NULL,
                                           .before = r->has_before ? &r->before : NULL,

@@ -30,7 +30,7 @@ static void print_record(FILE *out, const struct tti_record *r)
     fprintf(out,
             "{\"rank\":%d,\"world_size\":%d,\"host\":\"%s\",\"job\":\"%s\",\"pid\":%u,\"process\":\"%s\",\"full\":%s,"
             "\"unrecorded_groups\":%u,\"groups\":[",
-            s->rank, s->world_size, s->host, s->job, r->process.pid, tti_proc_state_name(r->look.state),
+            s->rank, s->world_size, s->host, s->job, r->process.pid, tti_proc_state_name(r->proc.state),
             s->full ? "true" : "false", s->unrecorded);
     for (int i = 0; i < s->group_count; i++) {
         const struct tti_snapshot_group *g = &s->groups[i];

@@ -158,7 +158,7 @@ struct direction {
 
 /* Of a message that has not ended; false for all else, and if the peer is not known. */
 static bool direction_of(const struct dump *d, const struct tti_snapshot *s, const struct tti_snapshot_op *op,
-                         struct direction *way)
+                         struct direction *direction)
 {
     if (!tti_snapshot_is_message(op) || !tti_snapshot_is_running(op) || op->what.root < 0) {
         return false;
@@ -166,23 +166,24 @@ static bool direction_of(const struct dump *d, const struct tti_snapshot *s, con
     const struct tti_snapshot_group *g = &s->groups[op->group];
     const int32_t peer = world_rank(d, g, op->what.root);
     const bool sends = op->what.kind == TUTTI_OP_SEND;
-    *way = (struct direction){sends ? g->world_rank : peer, sends ? peer : g->world_rank};
+    *direction = (struct direction){sends ? g->world_rank : peer, sends ? peer : g->world_rank};
     return peer >= 0 && peer != g->world_rank;
 }
 
-static void direction_name(const struct tti_snapshot_group *g, const struct direction *way, char *name)
+static void direction_name(const struct tti_snapshot_group *g, const struct direction *direction, char *name)
 {
-    snprintf(name, NAME, "%s.%d-%d", g->name, way->from, way->to);
+    snprintf(name, NAME, "%s.%d-%d", g->name, direction->from, direction->to);
 }
 
 /* The number of earlier messages in the same direction. */
 static int64_t number_of(const struct dump *d, const struct tti_snapshot *s, const struct tti_snapshot_op *op,
-                         const struct direction *way)
+                         const struct direction *direction)
 {
     int64_t n = 0;
     for (const struct tti_snapshot_op *other = s->ops; other < op; other++) {
         struct direction w;
-        n += other->group == op->group && direction_of(d, s, other, &w) && w.from == way->from && w.to == way->to;
+        n += other->group == op->group && direction_of(d, s, other, &w) && w.from == direction->from &&
+             w.to == direction->to;
     }
     return n;
 }
@@ -191,20 +192,20 @@ static void messages(struct dump *d, const struct tti_snapshot *s, int group)
 {
     for (size_t i = 0; i < s->op_count; i++) {
         const struct tti_snapshot_op *op = &s->ops[i];
-        struct direction way;
-        if (op->group != group || !direction_of(d, s, op, &way)) {
+        struct direction direction;
+        if (op->group != group || !direction_of(d, s, op, &direction)) {
             continue;
         }
         char pair_name[NAME];
         char name[60];
-        const int from = way.from > way.to; /* places in the sorted pair */
-        direction_name(&s->groups[group], &way, pair_name);
+        const int from = direction.from > direction.to; /* places in the sorted pair */
+        direction_name(&s->groups[group], &direction, pair_name);
         if (op->what.kind == TUTTI_OP_SEND) {
             snprintf(name, sizeof(name), "nccl:send %d->%d", from, 1 - from);
         } else {
             snprintf(name, sizeof(name), "nccl:recv %d<-%d", 1 - from, from);
         }
-        entry(d, s, op, pair_name, "undefined", name, number_of(d, s, op, &way) + 1);
+        entry(d, s, op, pair_name, "undefined", name, number_of(d, s, op, &direction) + 1);
     }
 }
 
@@ -254,12 +255,12 @@ static void group_config(struct dump *d, const struct tti_snapshot *s, int group
     }
     free(members);
     for (size_t i = 0; i < s->op_count; i++) {
-        struct direction way;
-        if (s->ops[i].group == group && direction_of(d, s, &s->ops[i], &way) &&
-            number_of(d, s, &s->ops[i], &way) == 0) {
+        struct direction direction;
+        if (s->ops[i].group == group && direction_of(d, s, &s->ops[i], &direction) &&
+            number_of(d, s, &s->ops[i], &direction) == 0) {
             char ranks[40];
-            snprintf(ranks, sizeof(ranks), "[%d, %d]", way.from, way.to);
-            direction_name(g, &way, name);
+            snprintf(ranks, sizeof(ranks), "[%d, %d]", direction.from, direction.to);
+            direction_name(g, &direction, name);
             config(d->out, name, "undefined", ranks);
         }
     }

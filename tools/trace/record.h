@@ -12,7 +12,7 @@
 struct tti_record {
     int32_t rank; /* in the world, -1 = not known */
     struct tti_proc_id process;
-    struct tti_proc look;
+    struct tti_proc proc;
     int ended_with; /* from waitpid, -1 = not reaped */
     bool has_snapshot;
     struct tti_snapshot snapshot;

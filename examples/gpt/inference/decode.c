@@ -46,7 +46,7 @@ static void check_input(tutti_group *world, struct settings *s, char *engines)
     input_check(world, why);
 }
 
-static void meet(tutti_group *world)
+static void wait_for_all(tutti_group *world)
 {
     tutti_error error;
     must(tutti_barrier(world, TUTTI_CALL(.error = &error)), &error);
@@ -142,7 +142,7 @@ static void measure(tutti_group *world, const struct settings *s, struct engine 
     double *read_us = allocate((size_t)(s->engine_count * s->rounds), sizeof(double));
     for (int32_t round = 0; round < s->rounds; round++) {
         for (int32_t i = 0; i < s->engine_count; i++) {
-            meet(world);
+            wait_for_all(world);
             if (engines[i].group) {
                 read_us[i * s->rounds + round] = 1e6 * read_weights(&engines[i]);
                 engine_round(&engines[i], s, round);
@@ -158,7 +158,7 @@ static void measure(tutti_group *world, const struct settings *s, struct engine 
     }
     double alone_us = 0;
     for (int32_t i = 0; i < s->engine_count; i++) {
-        meet(world); /* ranks that do not take part wait for those that do */
+        wait_for_all(world); /* ranks that do not take part wait for those that do */
         if (engines[i].group) {
             average(engines[i].group, read_us + i * s->rounds, s->rounds);
             const struct times t = times_of(&engines[i], s);
@@ -201,7 +201,7 @@ int decode_command(tutti_group *world, const struct options *o)
         engine_open(&engines[i], s.engines[i], world, &s, &split, &whole);
     }
     measure(world, &s, engines);
-    meet(world);
+    wait_for_all(world);
     for (int32_t i = 0; i < s.engine_count; i++) {
         engine_close(&engines[i]);
     }

@@ -227,7 +227,7 @@ tutti_status tti_check_own_part(const struct tti_checker *k, const struct tti_vi
         return tti_reject(
             k,
             "%s and %s overlap, and in place needs dim 0 or nothing but lengths of 1 before dim (here %d): "
-            "otherwise the own part does not lie in one piece",
+            "otherwise the own part is not contiguous",
             part->name, joined->name, (int)dim);
     }
     if (tti_view_self_overlaps(joined)) {

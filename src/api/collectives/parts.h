@@ -40,7 +40,7 @@ tutti_status tti_check_own_rows(const struct tti_checker *k, const struct tti_vi
 tutti_status tti_check_same_rows(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b,
                                  int32_t dim);
 
-/* No common byte, or the part is exactly this rank's part of the joined tensor, in one piece. */
+/* No common byte, or the part is exactly this rank's part of the joined tensor, and contiguous. */
 tutti_status tti_check_own_part(const struct tti_checker *k, const struct tti_view *part, const struct tti_view *joined,
                                 const tutti_parts *parts, int32_t dim);
 

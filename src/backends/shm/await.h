@@ -7,7 +7,7 @@
 
 #include "backends/shm/state.h"
 
-/* Tells the ranks that wait for this process that something has changed. */
+/* Wakes the ranks that wait for a change of this process. */
 void tti_shm_notify(struct tti_root *root);
 
 /* Waits until is_over is true, or until then. `rank` of the root changes it. Spins, yields and sleeps as the engine

@@ -128,7 +128,7 @@ struct tti_segment_header {
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
 
-/* What a rank tells the others of its group when they split it: on the header page. */
+/* What a rank publishes for the others of its group when they split it: on the header page. */
 struct tti_split {
     _Atomic uint64_t number; /* of the split, from 1; stored last */
     _Atomic uint64_t entry;  /* colour << 32 | key */

@@ -228,7 +228,7 @@ static void overlaps(tutti_group *g)
     DLTensor view = tutti_tensor_nd(a + 2 * me, 2, part, TUTTI_F32);
     view.strides = strides;
     DLTensor out = tutti_tensor_nd(a, 2, whole, TUTTI_F32);
-    BAD("one piece", tutti_all_gather(g, &view, &out, 1, OPTIONS));
+    BAD("contiguous", tutti_all_gather(g, &view, &out, 1, OPTIONS));
     /* the same memory with other strides is not the same tensor */
     int64_t square[2] = {3, 3};
     int64_t transposed[2] = {1, 3};

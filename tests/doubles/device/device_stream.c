@@ -65,7 +65,7 @@ static void pause_before(struct tti_double_stream *stream)
 }
 
 /* Waits until the operation may begin; false if the process ends. */
-static bool await_turn(struct tti_double_stream *stream, const struct tti_double_op *op)
+static bool await_earlier_operations(struct tti_double_stream *stream, const struct tti_double_op *op)
 {
     while (!tti_double.ending) {
         if (tti_double.devices[stream->device].error || stream->dropped) {
@@ -134,7 +134,7 @@ static void *work(void *argument)
         struct tti_double_op *op = stream->head;
         if (op) {
             pause_before(stream);
-            if (await_turn(stream, op)) {
+            if (await_earlier_operations(stream, op)) {
                 perform(stream, op);
             }
         } else if (stream->closing) {

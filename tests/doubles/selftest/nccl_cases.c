@@ -8,7 +8,7 @@ const struct test tests[] = {
     {"messages", case_messages, 1, 4, ALL, NULL, -1, false},
     {"arguments", case_arguments, 2, 2, ALL, NULL, -1, false},
     {"versions", case_versions, 2, 2, ALL, NULL, -1, false},
-    {"told_version", case_set_version, 2, 2, NEW, "version=20708", -1, false},
+    {"set_version", case_set_version, 2, 2, NEW, "version=20708", -1, false},
     {"wrong_ranks", case_wrong_ranks, 2, 2, ALL, NULL, -1, false},
     {"same_device", case_same_device, 3, 3, ALL, NULL, -1, false},
     {"shared_device", case_shared_device, 2, 2, NEW, "version=23003", -1, false},

@@ -32,7 +32,7 @@ static bool spreads_alone(const struct round *r)
 /* After exec the process is no member any more but has the same number: only a robust list shows that. */
 static bool is_unseen_exec(const struct round *r)
 {
-    return r->fate == FATE_EXEC && (r->lacks & LACKS_ROBUST_LISTS);
+    return r->fate == FATE_EXEC && (r->missing & MISSING_ROBUST_LISTS);
 }
 
 /* A call that the victim's end has spoilt. Not all calls after a departure are. */
@@ -116,7 +116,7 @@ static bool is_right_init(const struct stage *s, const struct seen *own)
 
 /* If the victim lacks a resource, its error says which. The other ranks name the victim: it lacks a resource, or it has
  * left because of that. If it cannot even reach the rendezvous, it is reported missing there. */
-static bool is_right_lack(const struct stage *s, int32_t rank, tutti_status status)
+static bool is_expected_resource_error(const struct stage *s, int32_t rank, tutti_status status)
 {
     const bool in_init = s->seen[rank].init != TUTTI_OK;
     const tutti_error *e = &s->seen[rank].error;
@@ -165,12 +165,12 @@ static void judge_end(const struct stage *s, int32_t rank, char *text)
 static void judge_disturbance(const struct stage *s, int32_t rank, char *text)
 {
     const struct seen *own = &s->seen[rank];
-    const bool lack = is_lack(s->round.fate);
+    const bool resource_error = is_resource_error(s->round.fate);
     if (own->init != TUTTI_OK) {
-        if (!lack || !is_right_lack(s, rank, own->init)) {
+        if (!resource_error || !is_expected_resource_error(s, rank, own->init)) {
             complain(text, "rank %d: init gives %s \"%s\"; ", rank, tutti_status_name(own->init), own->error.message);
         }
-    } else if (lack ? !is_right_lack(s, rank, own->status) : own->status != TUTTI_OK) {
+    } else if (resource_error ? !is_expected_resource_error(s, rank, own->status) : own->status != TUTTI_OK) {
         complain(text, "rank %d: call %d gives %s \"%s\" suspect %d; ", rank, atomic_load(&own->at),
                  tutti_status_name(own->status), own->error.message, own->error.suspect);
     }

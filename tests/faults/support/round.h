@@ -96,7 +96,13 @@ extern const char *const work_names[];
 extern const char *const place_names[];
 
 /* System calls that kernels of earlier years do not have, or that containers may refuse: refused to all ranks. */
-enum { LACKS_ROBUST_LISTS = 1, LACKS_WAITV = 2, LACKS_PIDFD = 4, LACKS_MEMBARRIER = 8, LACKS_PROCESS_READ = 16 };
+enum {
+    MISSING_ROBUST_LISTS = 1,
+    MISSING_WAITV = 2,
+    MISSING_PIDFD = 4,
+    MISSING_MEMBARRIER = 8,
+    MISSING_PROCESS_READ = 16
+};
 
 struct round {
     int32_t size;
@@ -111,7 +117,7 @@ struct round {
     int32_t pause_us;   /* from SIGSTOP to SIGCONT */
     int32_t init_ms;    /* deadline of init */
     int32_t call_ms;    /* and of calls */
-    unsigned lacks;     /* LACKS_*, of the kernel */
+    unsigned missing;   /* MISSING_*, of the kernel */
     size_t resident;    /* bytes that the victim touches before */
 };
 
@@ -170,7 +176,7 @@ static inline bool is_end(enum fate fate)
 }
 
 /* The resource is available again after the call. */
-static inline bool is_lack(enum fate fate)
+static inline bool is_resource_error(enum fate fate)
 {
     return fate == FATE_NO_MEMORY || fate == FATE_NO_DESCRIPTORS;
 }
@@ -227,9 +233,9 @@ void place_disarm(void);
 /* Whether places of this kind are seen in this build: sanitizers have allocators of their own. */
 bool place_is_seen(enum place place);
 
-/* ---- lacks.c: older kernels ---- */
+/* ---- old_kernel.c: older kernels ---- */
 
-/* This process and its children are refused these system calls (LACKS_*). False if the system does not allow that. */
-bool refuse(unsigned lacks);
+/* This process and its children are refused these system calls (MISSING_*). False if the system does not allow that. */
+bool refuse(unsigned missing);
 
 #endif

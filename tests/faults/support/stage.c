@@ -74,7 +74,7 @@ static void start_ranks(struct stage *s)
         const pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (getppid() != parent || !(s->round.lacks == 0 || refuse(s->round.lacks))) {
+            if (getppid() != parent || !(s->round.missing == 0 || refuse(s->round.missing))) {
                 _exit(1);
             }
             be_rank(s, rank);
@@ -151,5 +151,5 @@ void tell_round(const struct round *r, FILE *to)
     } else {
         fprintf(to, " after %d us", r->delay_us);
     }
-    fprintf(to, " of call %d%s", r->calls + 1, r->lacks ? ", on an older kernel" : "");
+    fprintf(to, " of call %d%s", r->calls + 1, r->missing ? ", on an older kernel" : "");
 }

@@ -199,7 +199,7 @@ void victim_end(struct stage *s)
     if (r->fate == FATE_NO_DESCRIPTORS) {
         setrlimit(RLIMIT_NOFILE, &descriptors);
     }
-    if (r->place != PLACE_TIME && !is_lack(r->fate) && !atomic_load(&s->reached)) {
+    if (r->place != PLACE_TIME && !is_resource_error(r->fate) && !atomic_load(&s->reached)) {
         happen(); /* the call reached the place less often */
     }
 }

@@ -99,7 +99,7 @@ static void fails_once(void)
     tti_snapshot_free(&s);
 }
 
-static void counted_calls_that_fail_are_told(void **state)
+static void failed_calls_are_taken_from_their_tally(void **state)
 {
     (void)state;
     in_child(fails_once);
@@ -444,7 +444,7 @@ static void rank_outside_another_world_is_not_guessed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counted_calls_that_fail_are_told),
+        cmocka_unit_test(failed_calls_are_taken_from_their_tally),
         cmocka_unit_test(a_folder_that_cannot_be_written_is_no_reason_to_record_nothing),
         cmocka_unit_test(groups_without_a_place_are_counted),
         cmocka_unit_test(the_launcher_knows_the_rank),

@@ -151,10 +151,10 @@ static bool has_variable_form(tutti_operation kind)
 }
 
 /* One tensor size, one operation: dtypes and forms rotate, so that all pairs occur without all combinations. */
-static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int turn)
+static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int round)
 {
     int failures = 0;
-    tutti_dtype dtype = dtypes[turn % 3];
+    tutti_dtype dtype = dtypes[round % 3];
     size_t element = tutti_dtype_size(dtype);
     for (size_t more = 0; more < 3; more++) { /* one element less, exactly, one more */
         size_t count = bytes / element + more;
@@ -164,10 +164,10 @@ static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int 
         struct reference_call c = {.kind = kind,
                                    .dtype = dtype,
                                    .size = e->size,
-                                   .root = (turn + (int)more) % e->size,
+                                   .root = (round + (int)more) % e->size,
                                    .rows = 1,
                                    .count = count - 1,
-                                   .seed = (uint32_t)turn * 4 + (uint32_t)more};
+                                   .seed = (uint32_t)round * 4 + (uint32_t)more};
         for (int form = 0; form < 4; form++) {
             c.in_place = form == 1;
             c.rows = form == 2 ? 3 : 1;
@@ -189,15 +189,15 @@ static int all_boundaries(struct cluster *c, int rank)
     size_t bytes[16];
     size_t n = boundaries(e, bytes);
     int failures = 0;
-    int turn = 0;
+    int round = 0;
     for (size_t k = 0; k < KINDS; k++) {
         bool joined = sends_joined(kinds[k]) || receives_joined(kinds[k]);
         for (size_t i = 0; i < n; i++) {
             if (!joined || bytes[i] <= e->tuning.window) {
-                failures += around(e, kinds[k], bytes[i], turn++);
+                failures += around(e, kinds[k], bytes[i], round++);
             }
             if (joined) { /* the limit may be one of all parts together */
-                failures += around(e, kinds[k], bytes[i] / (size_t)e->size, turn++);
+                failures += around(e, kinds[k], bytes[i] / (size_t)e->size, round++);
             }
         }
     }

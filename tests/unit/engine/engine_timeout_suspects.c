@@ -44,7 +44,7 @@ static void expect(tutti_status status, const tutti_error *e, int suspect)
     assert_int_equal(e->suspect, suspect);
 }
 
-static void who_gave_up_first_is_heard(void **state)
+static void the_first_rank_that_gave_up_is_named(void **state)
 {
     (void)state;
     struct cluster c;
@@ -63,7 +63,7 @@ static void who_gave_up_first_is_heard(void **state)
     cluster_close(&c);
 }
 
-static void who_gave_up_its_messages_is_heard(void **state)
+static void a_rank_that_gave_up_its_messages_is_named(void **state)
 {
     (void)state;
     struct cluster c;
@@ -141,7 +141,7 @@ static void rank_that_left_is_no_suspect(void **state)
     cluster_close(&c);
 }
 
-static void who_has_died_is_named(void **state)
+static void a_dead_rank_is_named(void **state)
 {
     (void)state;
     struct cluster c;
@@ -156,10 +156,10 @@ static void who_has_died_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_gave_up_first_is_heard),
-        cmocka_unit_test(who_gave_up_its_messages_is_heard),
+        cmocka_unit_test(the_first_rank_that_gave_up_is_named),
+        cmocka_unit_test(a_rank_that_gave_up_its_messages_is_named),
         cmocka_unit_test(rank_that_left_is_no_suspect),
-        cmocka_unit_test(who_has_died_is_named),
+        cmocka_unit_test(a_dead_rank_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

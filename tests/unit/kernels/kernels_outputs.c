@@ -190,7 +190,7 @@ static void test_copy_stream(void **unused)
     check_copy(tti_copy_stream, "copy_stream");
 }
 
-/* Also with the destination a few bytes ahead of the source within the page, where it goes by pieces. */
+/* Also with the destination a few bytes ahead of the source within the page, where it is copied in chunks. */
 static void test_copy_cached(void **unused)
 {
     (void)unused;

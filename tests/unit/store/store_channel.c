@@ -52,7 +52,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int knock(int port)
+static int connect_to(int port)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -114,7 +114,7 @@ static int challenge(const struct fixture *f, unsigned char answer[TTI_CHANNEL_A
 {
     static const unsigned char nonce[TTI_CHANNEL_NONCE] = "always the same";
     struct tti_frame frame;
-    const int fd = knock(f->port);
+    const int fd = connect_to(f->port);
     send_frame(fd, TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION, nonce, sizeof(nonce), sizeof(nonce));
     assert_int_equal(next_reply(fd, &frame, answer), TUTTI_OK);
     assert_int_equal(frame.value_length, TTI_CHANNEL_ANSWER);
@@ -140,20 +140,20 @@ static void malformed_proofs_cost_the_connection(void **state)
     need_sodium();
     static const size_t lengths[] = {0, 1, 31, 33, 64, 65536}; /* truncated and oversized, according to the header */
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        int fd = knock(f->port);
+        int fd = connect_to(f->port);
         send_frame(fd, TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION, NULL, lengths[i], 0);
         expect_hung_up(fd);
         fd = challenge(f, answer);
         send_frame(fd, TTI_FRAME_PROOF, 0, NULL, lengths[i], 0);
         expect_hung_up(fd);
     }
-    int fd = knock(f->port); /* a proof of nothing */
+    int fd = connect_to(f->port); /* a proof of nothing */
     send_frame(fd, TTI_FRAME_PROOF, 0, bytes, TTI_CHANNEL_PROOF, TTI_CHANNEL_PROOF);
     expect_hung_up(fd);
-    fd = knock(f->port); /* requests without any */
+    fd = connect_to(f->port); /* requests without any */
     send_frame(fd, TTI_FRAME_SET, 0, bytes, 8, 8);
     expect_hung_up(fd);
-    fd = knock(f->port);
+    fd = connect_to(f->port);
     send_frame(fd, TTI_FRAME_HELLO, TTI_PROTOCOL_VERSION, NULL, 0, 0);
     expect_refused(fd, TTI_REFUSED_NO_PROOF);
     fd = challenge(f, answer); /* hello, or the challenge again, in place of the proof */
@@ -162,7 +162,7 @@ static void malformed_proofs_cost_the_connection(void **state)
     fd = challenge(f, answer);
     send_frame(fd, TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION, bytes, TTI_CHANNEL_NONCE, 0);
     expect_hung_up(fd);
-    fd = knock(f->port);
+    fd = connect_to(f->port);
     send_frame(fd, TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION + 1, bytes, TTI_CHANNEL_NONCE, TTI_CHANNEL_NONCE);
     assert_int_equal(next_reply(fd, &frame, answer), TUTTI_VERSION);
     expect_hung_up(fd);
@@ -228,8 +228,8 @@ static void an_impostor_learns_nothing(void **state)
     unsigned char recorded[TTI_CHANNEL_ANSWER];
     need_sodium();
     close(challenge(f, recorded));
-    for (int turn = 0; turn < 2; turn++) {
-        struct impostor i = {.answer = turn ? recorded : NULL};
+    for (int round = 0; round < 2; round++) {
+        struct impostor i = {.answer = round ? recorded : NULL};
         struct tti_store *store = NULL;
         tutti_error error;
         void *count = NULL;
@@ -358,7 +358,7 @@ static void a_relay_in_between_reads_nothing(void **state)
     /* A replay of the same bytes: the server has another nonce by now. */
     struct tti_frame frame;
     unsigned char answer[TTI_CHANNEL_ANSWER];
-    const int fd = knock(f->port);
+    const int fd = connect_to(f->port);
     assert_int_equal(tti_store_remove(f->served, "key in between", NULL), TUTTI_OK);
     assert_int_equal(send(fd, r->kept[TO_SERVER], PROOF_AT, MSG_NOSIGNAL), PROOF_AT);
     assert_int_equal(next_reply(fd, &frame, answer), TUTTI_OK);
@@ -469,7 +469,7 @@ static void slow_ones_do_not_keep_others_out(void **state)
     int fds[UNAUTHENTICATED];
     need_sodium();
     for (int i = 0; i < UNAUTHENTICATED; i++) { /* silent; in the middle of a frame; in the middle of the proof */
-        fds[i] = knock(f->port);
+        fds[i] = connect_to(f->port);
         if (i % 3 != 0) {
             send_frame(fds[i], TTI_FRAME_CHALLENGE, TTI_PROTOCOL_VERSION, nonce, sizeof(nonce), i % 3 == 1 ? 5 : 32);
         }
@@ -498,7 +498,7 @@ static void the_time_to_prove_it_ends(void **state)
     const int listener = listen_here(url, sizeof(url));
     fcntl(listener, F_SETFL, O_NONBLOCK);
     assert_int_equal(tti_service_begin(&service, listener, false, "", &f->secret, &error), TUTTI_OK);
-    const int fd = knock((int)strtol(strrchr(url, ':') + 1, NULL, 10));
+    const int fd = connect_to((int)strtol(strrchr(url, ':') + 1, NULL, 10));
     while (!service.connections) {
         tti_service_step(&service, true);
     }

@@ -169,7 +169,7 @@ static void a_longer_value_is_reported(void **state)
     assert_int_equal(tti_store_set(f->store, "after", "1", 1, NULL), TUTTI_OK);
 }
 
-static void longest_keys_are_told_apart(void **state)
+static void longest_keys_are_different(void **state)
 {
     struct fixture *f = *state;
     char first[TTI_STORE_KEY_MAX + 2];
@@ -462,7 +462,7 @@ static void *join_served(void *url)
 }
 
 /* tti_store_open_served never serves a unix store, and finds its server in either order of arrival. */
-static void who_joins_does_not_serve(void **state)
+static void a_rank_that_joins_does_not_serve(void **state)
 {
     (void)state;
     char url[80];
@@ -500,7 +500,7 @@ int main(void)
         ON_ALL(a_missing_key_times_out),
         ON_ALL(empty_and_largest_values),
         ON_ALL(a_longer_value_is_reported),
-        ON_ALL(longest_keys_are_told_apart),
+        ON_ALL(longest_keys_are_different),
         ON_ALL(bad_arguments_are_refused),
         ON_ALL(a_get_waits_for_the_key),
         ON_ALL(many_threads_at_once),
@@ -509,7 +509,7 @@ int main(void)
         cmocka_unit_test(nothing_stays_open),
         cmocka_unit_test(bad_urls_are_refused),
         cmocka_unit_test(a_tcp_store_without_a_server),
-        cmocka_unit_test(who_joins_does_not_serve),
+        cmocka_unit_test(a_rank_that_joins_does_not_serve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

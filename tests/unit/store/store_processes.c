@@ -323,7 +323,7 @@ static void in_forked_child(struct tti_store *store)
     tti_store_release(again);
 }
 
-static void a_forked_child_is_told(void **state)
+static void a_forked_child_is_refused(void **state)
 {
     (void)state;
     static const char *const schemes[] = {"memory", "unix"};
@@ -502,7 +502,7 @@ int main(void)
         cmocka_unit_test_teardown(servers_follow_one_another, shut_down),
         cmocka_unit_test_teardown(the_first_one_may_leave, shut_down),
         cmocka_unit_test_teardown(a_killed_server_ends_a_waiting_get, shut_down),
-        cmocka_unit_test_teardown(a_forked_child_is_told, shut_down),
+        cmocka_unit_test_teardown(a_forked_child_is_refused, shut_down),
         cmocka_unit_test_teardown(a_forked_child_keeps_nothing, shut_down),
         cmocka_unit_test_teardown(unmapped_user_trusts_no_peer, shut_down),
         cmocka_unit_test_teardown(another_user_is_not_let_in, shut_down),

@@ -10,7 +10,7 @@
 #include "store/client/client.h"
 #include "store/fork_safety.h"
 
-static int knock(const struct fixture *f)
+static int connect_to(const struct fixture *f)
 {
     struct sockaddr_un address;
     socklen_t length = unix_address(&address, (unsigned)geteuid(), f->name);
@@ -34,7 +34,7 @@ static void send_frame(int fd, struct tti_frame frame, const char *body, size_t 
 
 static int greet(const struct fixture *f)
 {
-    int fd = knock(f);
+    int fd = connect_to(f);
     send_frame(fd, (struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION}, NULL, 0, -1);
     assert_int_equal(next_reply(fd), TUTTI_OK);
     return fd;
@@ -51,7 +51,7 @@ static void garbage_is_dropped_and_counted(void **state)
     };
     int count = (int)(sizeof(garbage) / sizeof(garbage[0]));
     for (int i = 0; i < count; i++) {
-        int fd = knock(f);
+        int fd = connect_to(f);
         assert_true(send(fd, garbage[i], strlen(garbage[i]), MSG_NOSIGNAL) > 0);
         assert_int_equal(next_reply(fd), -1);
         close(fd);
@@ -75,7 +75,7 @@ static void every_wrong_first_byte_string_is_survived(void **state)
         if (i % 3 == 0) {
             memcpy(bytes, "TTS1", 4);
         }
-        int fd = i % 2 ? knock(f) : greet(f);
+        int fd = i % 2 ? connect_to(f) : greet(f);
         assert_true(send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL) == sizeof(bytes));
         shutdown(fd, SHUT_WR);
         while (recv(fd, bytes, sizeof(bytes), 0) > 0) {
@@ -108,7 +108,7 @@ static void requests_out_of_place_are_dropped(void **state)
         assert_int_equal(next_reply(fd), -1);
         close(fd);
     }
-    int fd = knock(f); /* without hello */
+    int fd = connect_to(f); /* without hello */
     send_frame(fd, set, NULL, 0, -1);
     assert_int_equal(next_reply(fd), -1);
     close(fd);
@@ -120,10 +120,10 @@ static void requests_out_of_place_are_dropped(void **state)
     expect_unharmed(f, count + 2);
 }
 
-static void other_versions_and_tokens_are_told(void **state)
+static void other_versions_and_tokens_are_reported(void **state)
 {
     struct fixture *f = *state;
-    int fd = knock(f);
+    int fd = connect_to(f);
     send_frame(fd, (struct tti_frame){.type = TTI_FRAME_HELLO, .number = TTI_PROTOCOL_VERSION + 1}, NULL, 0, -1);
     assert_int_equal(next_reply(fd), TUTTI_VERSION);
     assert_int_equal(next_reply(fd), -1);
@@ -296,7 +296,7 @@ static void silent_strangers_do_not_keep_others_out(void **state)
     enum { UNAUTHENTICATED = 300 }; /* more than the server tolerates at a time */
     int fds[UNAUTHENTICATED];
     for (int i = 0; i < UNAUTHENTICATED; i++) {
-        fds[i] = knock(f);
+        fds[i] = connect_to(f);
     }
     struct tti_store *store = open_store(f->url, false);
     assert_non_null(store);
@@ -409,7 +409,7 @@ int main(void)
         TEST(garbage_is_dropped_and_counted),
         TEST(every_wrong_first_byte_string_is_survived),
         TEST(requests_out_of_place_are_dropped),
-        TEST(other_versions_and_tokens_are_told),
+        TEST(other_versions_and_tokens_are_reported),
         TEST(of_several_ports_the_free_one_is_taken),
         TEST(a_frame_may_come_byte_by_byte),
         TEST(only_one_descriptor_is_taken),

@@ -45,7 +45,7 @@ static void running_out_of_descriptors_is_survived(void **state)
 }
 
 /* The server has no descriptor left: the client gets NO_RESOURCE, and the server continues. */
-static void a_descriptor_without_a_number_is_told(void **state)
+static void a_descriptor_without_a_number_is_reported(void **state)
 {
     struct fixture *f = *state;
     struct rlimit before;
@@ -180,7 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(running_out_of_descriptors_is_survived),
-        TEST(a_descriptor_without_a_number_is_told),
+        TEST(a_descriptor_without_a_number_is_reported),
         TEST(shutting_down_ends_a_wait),
         TEST(a_server_that_gives_up_notifies_all_clients),
         TEST(a_released_server_waits_for_its_clients),

@@ -65,7 +65,7 @@ static void *get_later(void *argument)
     return (void *)(intptr_t)(status == TUTTI_OK && strcmp(value, "here") == 0);
 }
 
-static void who_knows_the_token_gets_in(void **state)
+static void a_client_with_the_token_is_accepted(void **state)
 {
     (void)state;
     char url[300];
@@ -120,7 +120,7 @@ static void expect_refused(const char *url, const char *token, const char *words
     }
 }
 
-static void who_does_not_is_told(void **state)
+static void a_client_without_the_token_is_refused(void **state)
 {
     (void)state;
     char url[300];
@@ -260,8 +260,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(without_libsodium_nothing_is_opened, shut_down),
-        cmocka_unit_test_teardown(who_knows_the_token_gets_in, shut_down),
-        cmocka_unit_test_teardown(who_does_not_is_told, shut_down),
+        cmocka_unit_test_teardown(a_client_with_the_token_is_accepted, shut_down),
+        cmocka_unit_test_teardown(a_client_without_the_token_is_refused, shut_down),
         cmocka_unit_test_teardown(the_serving_rank_trusts_no_client_without_the_token, shut_down),
         cmocka_unit_test_teardown(a_token_must_be_one, shut_down),
         cmocka_unit_test_teardown(a_file_must_be_private, shut_down),

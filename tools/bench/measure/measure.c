@@ -264,8 +264,8 @@ static bool iterate_forms(struct row *row, int iteration, int64_t trial[TTI_BENC
     const bool warming_up = iteration < 0;
     const int number = warming_up ? 0 : iteration;
     const bool backward = b->beside && number % 2 == 1;
-    for (int turn = 0; turn < row->form_count; turn++) {
-        const enum tti_bench_form form = row->forms[backward ? row->form_count - 1 - turn : turn];
+    for (int i = 0; i < row->form_count; i++) {
+        const enum tti_bench_form form = row->forms[backward ? row->form_count - 1 - i : i];
         struct side *side = form == TTI_BENCH_PEER ? &row->peer : &row->own;
         int64_t *sample = warming_up ? &trial[form] : &tti_bench_samples(b, (int)form)[iteration];
         if (!iterate(row, form, number, sample) || !check(row, side, number, warming_up)) {

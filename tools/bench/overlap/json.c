@@ -18,9 +18,9 @@ bool tti_overlap_json(json_t *root, const struct tti_overlap *o, int64_t bandwid
     json_t *list = json_object_get(root, "results");
     bool good = set(config, "link_backend", json_string(tutti_group_backend(o->link))) &&
                 set(config, "link_over", json_string(o->below)) && set(config, "bandwidth", json_integer(bandwidth)) &&
-                set(config, "bytes", json_integer(tti_overlap_bytes(o->pieces))) &&
+                set(config, "bytes", json_integer(tti_overlap_bytes(o->chunks))) &&
                 set(config, "step_ms", json_integer(o->b->options->step_ms)) &&
-                set(config, "pieces", json_integer(o->pieces)) && set(config, "gradients", json_integer(o->gradients));
+                set(config, "chunks", json_integer(o->chunks)) && set(config, "gradients", json_integer(o->gradients));
     for (int form = 0; form < TTI_OVERLAP_FORMS && good; form++) {
         const struct tti_overlap_result *r = &results[form];
         json_t *entry =

@@ -17,7 +17,7 @@
 
 static int64_t bandwidth_of(const struct tti_bench_options *options)
 {
-    const int64_t bandwidth = tti_overlap_bytes(options->pieces) * 1000 / options->step_ms;
+    const int64_t bandwidth = tti_overlap_bytes(options->chunks) * 1000 / options->step_ms;
     return bandwidth > 0 ? bandwidth : 1;
 }
 
@@ -82,14 +82,14 @@ static void judge(const struct tti_overlap *o, struct tti_overlap_result *result
     const double communicate = results[TTI_OVERLAP_COMMUNICATE].time.p50_us;
     const double longer = compute > communicate ? compute : communicate;
     const double shorter = compute + communicate - longer;
-    const double piecewise = longer + shorter / o->pieces;
+    const double chunked = longer + shorter / o->chunks;
     const double ideal[TTI_OVERLAP_FORMS] = {
         [TTI_OVERLAP_COMPUTE] = compute,
         [TTI_OVERLAP_COMMUNICATE] = communicate,
         [TTI_OVERLAP_IN_TURN] = compute + communicate,
         [TTI_OVERLAP_OVERLAPPED] = longer,
-        [TTI_OVERLAP_PIPELINE] = piecewise,
-        [TTI_OVERLAP_BUCKETER] = piecewise,
+        [TTI_OVERLAP_PIPELINE] = chunked,
+        [TTI_OVERLAP_BUCKETER] = chunked,
     };
     for (int form = 0; form < TTI_OVERLAP_FORMS; form++) {
         results[form].ideal_us = ideal[form];

@@ -33,7 +33,7 @@ void tti_compute_run(struct tti_compute *compute, int part, int parts);
 /* ---- steps.c: the forms, ways to run a step ---- */
 
 #define TTI_OVERLAP_BYTES     65536 /* of all gradients together, about */
-#define TTI_OVERLAP_PIECES    64    /* at most */
+#define TTI_OVERLAP_CHUNKS    64    /* at most */
 #define TTI_OVERLAP_GRADIENTS 2     /* in each bucket */
 
 /* The forms, and the sets of samples. */
@@ -53,23 +53,23 @@ struct tti_overlap {
     tutti_group *link; /* the same ranks behind a limited link */
     const char *below; /* the backend that the link is over */
     struct tti_compute compute;
-    int pieces;
+    int chunks;
     int gradients;
     int64_t count; /* elements of all gradients, of a chunk, of a gradient */
-    int64_t piece_count;
+    int64_t chunk_count;
     int64_t gradient_count;
     DLTensor all;
-    DLTensor piece[TTI_OVERLAP_PIECES];
-    DLTensor *piece_list[TTI_OVERLAP_PIECES];
-    DLTensor gradient[TTI_OVERLAP_PIECES * TTI_OVERLAP_GRADIENTS];
-    const DLTensor *gradient_list[TTI_OVERLAP_PIECES * TTI_OVERLAP_GRADIENTS];
+    DLTensor chunk[TTI_OVERLAP_CHUNKS];
+    DLTensor *chunk_list[TTI_OVERLAP_CHUNKS];
+    DLTensor gradient[TTI_OVERLAP_CHUNKS * TTI_OVERLAP_GRADIENTS];
+    const DLTensor *gradient_list[TTI_OVERLAP_CHUNKS * TTI_OVERLAP_GRADIENTS];
     tutti_bucketer *bucketer;
 };
 
 extern const char *const tti_overlap_names[TTI_OVERLAP_FORMS];
 
 /* Bytes of all gradients: as many in each. */
-int64_t tti_overlap_bytes(int pieces);
+int64_t tti_overlap_bytes(int chunks);
 /* Divides b->right into the gradients and makes the bucketer. */
 tutti_status tti_overlap_prepare(struct tti_overlap *o);
 /* Runs one step in this form. On failure o->b->error has the details. */

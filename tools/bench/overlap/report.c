@@ -13,10 +13,10 @@ void tti_overlap_print_header(const struct tti_overlap *o, int64_t bandwidth)
     const struct tti_bench_options *options = o->b->options;
     printf("# step: %" PRId64 " ms of computation, and an all_reduce of %" PRId64 " bytes over a link of %" PRId64
            " bytes/s (%s over %s)\n"
-           "#   pipeline: %d pieces; bucketer: %d gradients in %d buckets; %d steps of each form, in turn\n"
+           "#   pipeline: %d chunks; bucketer: %d gradients in %d buckets; %d steps of each form, in turn\n"
            "# ideal: the best that the times of compute and communicate alone allow\n#\n",
-           options->step_ms, tti_overlap_bytes(options->pieces), bandwidth, tutti_group_backend(o->link), o->below,
-           o->pieces, o->gradients, o->pieces, options->iterations);
+           options->step_ms, tti_overlap_bytes(options->chunks), bandwidth, tutti_group_backend(o->link), o->below,
+           o->chunks, o->gradients, o->chunks, options->iterations);
     printf("#%12s %10s %10s %10s %10s %10s %9s %6s\n", "form", "time", "p99", "min", "max", "ideal", "step/max",
            "#wrong");
     printf("#%12s %10s %10s %10s %10s %10s %9s %6s\n", "", "(ms)", "(ms)", "(ms)", "(ms)", "(ms)", "", "");

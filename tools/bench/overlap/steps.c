@@ -11,9 +11,9 @@ const char *const tti_overlap_names[TTI_OVERLAP_FORMS] = {
     [TTI_OVERLAP_PIPELINE] = "pipeline", [TTI_OVERLAP_BUCKETER] = "bucketer",
 };
 
-int64_t tti_overlap_bytes(int pieces)
+int64_t tti_overlap_bytes(int chunks)
 {
-    const int64_t gradients = (int64_t)pieces * TTI_OVERLAP_GRADIENTS;
+    const int64_t gradients = (int64_t)chunks * TTI_OVERLAP_GRADIENTS;
     const int64_t item = (int64_t)sizeof(float);
     return TTI_OVERLAP_BYTES / (gradients * item) * gradients * item;
 }
@@ -21,21 +21,21 @@ int64_t tti_overlap_bytes(int pieces)
 tutti_status tti_overlap_prepare(struct tti_overlap *o)
 {
     float *memory = (float *)(void *)o->b->right;
-    o->pieces = o->b->options->pieces;
-    o->gradients = o->pieces * TTI_OVERLAP_GRADIENTS;
-    o->count = tti_overlap_bytes(o->pieces) / (int64_t)sizeof(float);
-    o->piece_count = o->count / o->pieces;
+    o->chunks = o->b->options->chunks;
+    o->gradients = o->chunks * TTI_OVERLAP_GRADIENTS;
+    o->count = tti_overlap_bytes(o->chunks) / (int64_t)sizeof(float);
+    o->chunk_count = o->count / o->chunks;
     o->gradient_count = o->count / o->gradients;
     o->all = tutti_tensor_1d(memory, &o->count, TUTTI_F32);
-    for (int i = 0; i < o->pieces; i++) {
-        o->piece[i] = tutti_tensor_1d(memory + i * o->piece_count, &o->piece_count, TUTTI_F32);
-        o->piece_list[i] = &o->piece[i];
+    for (int i = 0; i < o->chunks; i++) {
+        o->chunk[i] = tutti_tensor_1d(memory + i * o->chunk_count, &o->chunk_count, TUTTI_F32);
+        o->chunk_list[i] = &o->chunk[i];
     }
     for (int i = 0; i < o->gradients; i++) {
         o->gradient[i] = tutti_tensor_1d(memory + i * o->gradient_count, &o->gradient_count, TUTTI_F32);
         o->gradient_list[i] = &o->gradient[i];
     }
-    const int64_t bucket_bytes = o->piece_count * (int64_t)sizeof(float);
+    const int64_t bucket_bytes = o->chunk_count * (int64_t)sizeof(float);
     return tutti_bucketer_create(o->link, o->gradient_list, (size_t)o->gradients,
                                  TUTTI_BUCKETER_OPTIONS(.op = TUTTI_SUM, .bucket_bytes = bucket_bytes), &o->bucketer,
                                  &o->b->error);
@@ -63,17 +63,17 @@ static tutti_status overlapped(struct tti_overlap *o)
     return status;
 }
 
-static tutti_status compute_piece(size_t index, DLTensor *tensor, void *user)
+static tutti_status compute_chunk(size_t index, DLTensor *tensor, void *user)
 {
     struct tti_overlap *o = user;
     (void)tensor;
-    tti_compute_run(&o->compute, (int)index, o->pieces);
+    tti_compute_run(&o->compute, (int)index, o->chunks);
     return TUTTI_OK;
 }
 
 static tutti_status pipeline(struct tti_overlap *o)
 {
-    return tutti_overlap_pipeline(o->link, o->piece_list, (size_t)o->pieces, TUTTI_SUM, compute_piece, o,
+    return tutti_overlap_pipeline(o->link, o->chunk_list, (size_t)o->chunks, TUTTI_SUM, compute_chunk, o,
                                   TUTTI_CALL(.error = &o->b->error));
 }
 

@@ -7,14 +7,14 @@
 #include "common/number.h"
 #include "tools.h"
 
-enum { OPTION_STEP = 256, OPTION_PIECES, OPTION_BACKEND };
+enum { OPTION_STEP = 256, OPTION_CHUNKS, OPTION_BACKEND };
 
 static const struct argp_option argp_options[] = {
     {"ranks", 'n', "N", 0, "Start N ranks, 1 to 1024 (default: one per CPU, at least 2); not inside a launcher", 0},
     {"step", OPTION_STEP, "MS", 0,
      "Compute for MS milliseconds in each step, and communicate for as long, 1 to 10000 (default 10)", 0},
     {"iterations", 'i', "I", 0, "Measure I steps of each form, 1 to 1000000 (default 100)", 0},
-    {"pieces", OPTION_PIECES, "K", 0, "Use K chunks in the pipeline and K buckets in the bucketer, 1 to 64 (default 8)",
+    {"chunks", OPTION_CHUNKS, "K", 0, "Use K chunks in the pipeline and K buckets in the bucketer, 1 to 64 (default 8)",
      0},
     {"backend", OPTION_BACKEND, "NAME", 0,
      "Use this backend below the limited link (default auto); local: the ranks are threads, on shm", 0},
@@ -49,8 +49,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case OPTION_STEP:
         options->step_ms = tti_number_option(state, "--step", argument, 1, 10000);
         return 0;
-    case OPTION_PIECES:
-        options->pieces = (int)tti_number_option(state, "--pieces", argument, 1, TTI_OVERLAP_PIECES);
+    case OPTION_CHUNKS:
+        options->chunks = (int)tti_number_option(state, "--chunks", argument, 1, TTI_OVERLAP_CHUNKS);
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
@@ -71,7 +71,7 @@ int tti_overlap_tool(int argc, char **argv)
     static char full_name[] = "tutti bench overlap";
     char *const name = argv[0];
     struct tti_bench_options options = {
-        .overlap = true, .dtype = TUTTI_F32, .op = TUTTI_SUM, .iterations = 100, .step_ms = 10, .pieces = 8};
+        .overlap = true, .dtype = TUTTI_F32, .op = TUTTI_SUM, .iterations = 100, .step_ms = 10, .chunks = 8};
     const struct argp argp = {argp_options, parse, NULL, argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;
     argv[0] = full_name;
@@ -79,6 +79,6 @@ int tti_overlap_tool(int argc, char **argv)
         return TTI_EXIT_USAGE;
     }
     argv[0] = name; /* the started ranks get the same arguments */
-    options.most = tti_overlap_bytes(options.pieces);
+    options.most = tti_overlap_bytes(options.chunks);
     return tti_bench_start(&options, argv);
 }

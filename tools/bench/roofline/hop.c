@@ -41,15 +41,15 @@ void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *pag
 static uint64_t wait_for(const struct tti_bench *b, const _Atomic(uint64_t) *other, uint64_t sequence)
 {
     int64_t since = 0;
-    for (uint64_t looks = 1;; looks++) {
+    for (uint64_t polls = 1;; polls++) {
         const uint64_t word = atomic_load_explicit(other, memory_order_acquire);
         if (word >= word_of(sequence, false)) {
             return word;
         }
-        if (b->shares_cpu || looks % YIELD == 0) {
+        if (b->shares_cpu || polls % YIELD == 0) {
             sched_yield();
         }
-        if (looks % ASK_CLOCK == 0) {
+        if (polls % ASK_CLOCK == 0) {
             const int64_t now = tti_now_ns();
             since = since == 0 ? now : since;
             if (now - since > TIMEOUT_NS) {

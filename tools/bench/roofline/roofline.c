@@ -14,7 +14,7 @@
 #include "bench/measure/collectives.h"
 #include "kernels/kernels.h"
 
-#define PIECE       ((int64_t)1 << 20) /* smaller sizes are repeated up to this amount */
+#define REPEATED    ((int64_t)1 << 20) /* smaller sizes are repeated up to this amount */
 #define PASSES      2000               /* at most */
 #define TRIALS      3
 #define LARGE       ((int64_t)16 << 20)  /* from here on one trial is long enough */
@@ -91,7 +91,7 @@ static void run_loop(const struct tti_bench *b, enum loop loop, int64_t bytes, i
 /* The fastest trial; each lasts from a common start until the slowest rank has finished. */
 static bool bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes, double *bytes_per_ns)
 {
-    const int64_t wanted = PIECE / bytes + 1;
+    const int64_t wanted = REPEATED / bytes + 1;
     const int passes = (int)(wanted < PASSES ? wanted : PASSES);
     const int trials = bytes < LARGE ? TRIALS : 1;
     const double moved = loop == COPY ? 2.0 * (double)bytes : 1.5 * (double)bytes;

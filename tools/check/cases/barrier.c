@@ -57,7 +57,7 @@ static void rounds(struct tti_check *c, int count)
             tti_check_delay_rank();
         }
         own.entered = now_ns();
-        c->way = tti_check_random_completion(c, (uint64_t)i, c->way == TTI_CHECK_SYNC ? 8 : 0);
+        c->completion = tti_check_random_completion(c, (uint64_t)i, c->completion == TTI_CHECK_SYNC ? 8 : 0);
         tti_check_ok(c, "barrier", tti_check_barrier(c));
         own.left = now_ns();
         if (!tti_check_ok(c, "all_gather", gather_rounds(c, &own, all))) {

@@ -17,11 +17,11 @@ static void run_all(struct tti_check *c, int64_t count)
         if (collective->form) {
             struct tti_check_plan p = tti_check_plan_for(collective, count);
             p.root = c->size - 1;
-            c->way = tti_check_random_completion(c, i, 4);
+            c->completion = tti_check_random_completion(c, i, 4);
             tti_check_run(c, collective->form, &p);
         }
     }
-    c->way = tti_check_random_completion(c, tti_check_collectives_count, 4);
+    c->completion = tti_check_random_completion(c, tti_check_collectives_count, 4);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
 }
 
@@ -164,7 +164,7 @@ static void different_numbers(struct tti_check *c, int32_t *ranks)
     for (int i = 0; i < (colour == 0 ? 40 : 7); i++) {
         struct tti_check sub = tti_check_sub(c, group, 500 + 2 * (uint64_t)i + colour);
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 13 * i);
-        sub.way = tti_check_random_completion(&sub, 0, 4);
+        sub.completion = tti_check_random_completion(&sub, 0, 4);
         tti_check_run(&sub, &tti_check_all_reduce_form, &p);
         tti_check_merge(c, &sub);
         if (i % 5 == 0 && i < 7) {
@@ -202,7 +202,7 @@ static void many(struct tti_check *c, int32_t *ranks)
         }
         struct tti_check sub = tti_check_sub(c, group, 800 + (uint64_t)i);
         const struct tti_check_plan p = tti_check_plan_1d(TUTTI_I32, TUTTI_SUM, 100);
-        sub.way = tti_check_random_completion(&sub, 0, 4);
+        sub.completion = tti_check_random_completion(&sub, 0, 4);
         tti_check_run(&sub, &tti_check_all_reduce_form, &p);
         tti_check_merge(c, &sub);
         destroy(c, group);

@@ -36,7 +36,7 @@ static void *work(void *argument)
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(&w->check, w->check.group, (uint64_t)i);
         tti_check_label(&sub, " lane %d #%d %s", sub.lane, i, collective->name);
-        sub.way = tti_check_random_completion(&sub, 0, 4);
+        sub.completion = tti_check_random_completion(&sub, 0, 4);
         if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, 40000);
             tti_check_run(&sub, collective->form, &p);
@@ -84,7 +84,7 @@ void tti_check_lanes_cases(struct tti_check *c)
         for (int i = 0; i < (c->quick ? 20 : 100); i++) {
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
             sub.lane = (int)(tti_check_mix(c->key, (uint64_t)i) % LANES);
-            sub.way = tti_check_random_completion(&sub, 0, 4);
+            sub.completion = tti_check_random_completion(&sub, 0, 4);
             const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, 1 + 40 * i);
             tti_check_run(&sub, &tti_check_all_reduce_form, &p);
             tti_check_merge(c, &sub);

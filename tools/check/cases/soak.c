@@ -15,7 +15,7 @@ static void sequence(struct tti_check *c, int operations, size_t max_bytes)
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
         tti_check_label(&sub, "#%d %s", i, collective->name);
-        sub.way = tti_check_random_completion(&sub, 0, 4);
+        sub.completion = tti_check_random_completion(&sub, 0, 4);
         if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, max_bytes);
             tti_check_run(&sub, collective->form, &p);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The one place where the suite calls an operation: what to call (tti_check_operation), in which way it is brought to
+ * The one place where the suite calls an operation: what to call (tti_check_operation), how it is brought to
  * its end (tti_check_pending), and what belongs to one regular collective (tti_check_job).
  *
  * The same operation is run synchronously and asynchronously, and an asynchronous one is waited for in every manner
- * that tutti/work.h offers. Ranks may choose different ways for one operation: a way is a rank's own affair. How many
+ * that tutti/work.h offers. Ranks may complete one operation differently: the others do not notice. How many
  * are under way at once, and on which lanes, is the same on all of them.
  */
 #ifndef TTI_CHECK_OPERATION_CALLS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ways in which an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and
- * on nothing else: the way with a descriptor neither tests nor waits before it is readable, the way with a callback
+ * on nothing else: the one with a descriptor neither tests nor waits before it is readable, the one with a callback
  * sleeps until it is called. A work that keeps such a promise late or never is waited for all the same, since its
  * buffers are in use.
  */
@@ -137,15 +137,15 @@ static void check_ended(struct tti_check *c, struct tti_check_pending *f, tutti_
 
 /* ---- flights ---- */
 
-void tti_check_pending_init(struct tti_check *c, struct tti_check_pending *f, enum tti_check_completion way)
+void tti_check_pending_init(struct tti_check *c, struct tti_check_pending *f, enum tti_check_completion completion)
 {
     *f = (struct tti_check_pending){
-        .way = way,
+        .completion = completion,
         .options = {.size = (uint32_t)sizeof(tutti_call), .lane = c->lane, .error = &c->error},
         .mutex = PTHREAD_MUTEX_INITIALIZER,
         .changed = PTHREAD_COND_INITIALIZER,
     };
-    if (way == TTI_CHECK_CALLBACK) {
+    if (completion == TTI_CHECK_CALLBACK) {
         f->options.callback = on_end;
         f->options.user = f;
     }
@@ -159,7 +159,7 @@ void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, c
     f->options.wire = o->wire;
     f->options.timeout_ms = o->timeout_ms;
     f->options.token = o->token;
-    const bool synchronous = f->way == TTI_CHECK_SYNC || (tti_check_is_message(o->kind) && !c->messages);
+    const bool synchronous = f->completion == TTI_CHECK_SYNC || (tti_check_is_message(o->kind) && !c->messages);
     if (synchronous) {
         /* A rank in two uses a persistent operation for its synchronous calls of a case, which the others cannot see. */
         const uint64_t draw = tti_check_mix(c->key, UINT64_C(0x70657273) + (uint64_t)c->rank) >> 8;
@@ -179,7 +179,7 @@ tutti_status tti_check_pending_wait(struct tti_check *c, struct tti_check_pendin
     if (!f->work) {
         return f->started;
     }
-    switch (f->way) {
+    switch (f->completion) {
     case TTI_CHECK_TEST:
         poll_work(c, f->work);
         break;
@@ -251,7 +251,7 @@ void tti_check_pending_result(struct tti_check *c, struct tti_check_pending *f, 
 tutti_status tti_check_do(struct tti_check *c, const struct tti_check_operation *o)
 {
     struct tti_check_pending f;
-    tti_check_pending_init(c, &f, c->way);
+    tti_check_pending_init(c, &f, c->completion);
     tti_check_pending_start(c, &f, o);
     return tti_check_pending_finish(c, &f);
 }
@@ -274,5 +274,5 @@ const char *tti_check_completion_name(const struct tti_check *c)
                                         [TTI_CHECK_LIMITS] = " (asynchronous, waiting with limits)",
                                         [TTI_CHECK_EVENTFD] = " (asynchronous, by its descriptor)",
                                         [TTI_CHECK_CALLBACK] = " (asynchronous, by its callback)"};
-    return names[c->way];
+    return names[c->completion];
 }

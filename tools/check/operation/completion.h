@@ -8,7 +8,7 @@
 #include "check/operation/calls.h"
 
 struct tti_check_pending {
-    enum tti_check_completion way;
+    enum tti_check_completion completion;
     tutti_call options; /* may be changed between make and start */
     tutti_work *work;   /* NULL: synchronous, or not started */
     tutti_status started;
@@ -20,10 +20,10 @@ struct tti_check_pending {
 };
 
 /* The struct must not be moved until the operation has ended. Details go to c->error. */
-void tti_check_pending_init(struct tti_check *c, struct tti_check_pending *f, enum tti_check_completion way);
+void tti_check_pending_init(struct tti_check *c, struct tti_check_pending *f, enum tti_check_completion completion);
 void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, const struct tti_check_operation *o);
 
-/* Waits in the way of `f` and checks the promises of every ended work; the handle stays valid. */
+/* Waits as `f` says, and checks the promises of every ended work; the handle stays valid. */
 tutti_status tti_check_pending_wait(struct tti_check *c, struct tti_check_pending *f);
 /* Sleeps until the callback has been called, and returns how often. */
 int tti_check_pending_callbacks(struct tti_check *c, struct tti_check_pending *f);
@@ -36,10 +36,10 @@ tutti_status tti_check_pending_finish(struct tti_check *c, struct tti_check_pend
 /* The work's view of its output is the tensor that the call got; or NOT_FOUND, if there was none (NULL). */
 void tti_check_pending_result(struct tti_check *c, struct tti_check_pending *f, const DLTensor *output);
 
-/* One operation in c->way, from start to end. */
+/* One operation in c->completion, from start to end. */
 tutti_status tti_check_do(struct tti_check *c, const struct tti_check_operation *o);
 
-/* By chance: the way of this rank for operation `number` of the case, and a synchronous one in `synchronous` of 8. */
+/* By chance: how this rank completes operation `number` of the case, and a synchronous one in `synchronous` of 8. */
 enum tti_check_completion tti_check_random_completion(const struct tti_check *c, uint64_t number, unsigned synchronous);
 
 /* The suffix of a failure: "" or " (asynchronous, by its descriptor)". */

@@ -45,10 +45,10 @@ void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c,
     job->operation.timeout_ms = plan->timeout_ms;
 }
 
-void tti_check_job_start(struct tti_check_job *job, enum tti_check_completion way)
+void tti_check_job_start(struct tti_check_job *job, enum tti_check_completion completion)
 {
-    job->check.way = way;
-    tti_check_pending_init(&job->check, &job->pending, way);
+    job->check.completion = completion;
+    tti_check_pending_init(&job->check, &job->pending, completion);
     tti_check_pending_start(&job->check, &job->pending, &job->operation);
 }
 
@@ -96,7 +96,7 @@ void tti_check_run(struct tti_check *c, const struct tti_check_form *form, const
         }
     }
     for (int i = 0; i < n; i++) {
-        tti_check_job_start(&jobs[i], i == 0 ? c->way : tti_check_random_completion(&jobs[i].check, 1, 1));
+        tti_check_job_start(&jobs[i], i == 0 ? c->completion : tti_check_random_completion(&jobs[i].check, 1, 1));
     }
     for (int i = n - 1; i >= 0; i--) {
         tti_check_job_finish(&jobs[i], TUTTI_OK);

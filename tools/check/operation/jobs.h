@@ -45,13 +45,13 @@ void tti_check_job_tensors(struct tti_check_job *job, const int64_t *input_shape
 /* The four steps of a job. `salt` makes its data its own. */
 void tti_check_job_prepare(struct tti_check_job *job, const struct tti_check *c, const struct tti_check_form *form,
                            const struct tti_check_plan *plan, uint64_t salt);
-void tti_check_job_start(struct tti_check_job *job, enum tti_check_completion way);
+void tti_check_job_start(struct tti_check_job *job, enum tti_check_completion completion);
 /* Waits; judges, unless the status is one that the caller expects (`instead`, or TUTTI_OK for none). */
 tutti_status tti_check_job_finish(struct tti_check_job *job, tutti_status instead);
 /* Frees, and adds to c what went wrong. */
 void tti_check_job_end(struct tti_check_job *job, struct tti_check *c);
 
-/* One plan in c's way and formation, from start to end. */
+/* One plan with c's completion and formation, from start to end. */
 void tti_check_run(struct tti_check *c, const struct tti_check_form *form, const struct tti_check_plan *plan);
 
 /* A sum of f32 that is compared: whether the group works. */

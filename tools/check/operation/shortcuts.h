@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations that need few arguments, from start to end, in c->way. */
+/* Operations that need few arguments, from start to end, in c->completion. */
 #ifndef TTI_CHECK_OPERATION_SHORTCUTS_H
 #define TTI_CHECK_OPERATION_SHORTCUTS_H
 

@@ -55,12 +55,12 @@ static void read_record(const struct tti_job *job, int local, struct tti_record 
     r->has_snapshot = rank->flight_fd >= 0 && tti_snapshot_read(rank->flight_fd, &r->snapshot, &why);
     if (r->has_snapshot && r->snapshot.process.pid != 0) { /* the program may be a child of what was started */
         r->process = r->snapshot.process;
-        r->look = tti_proc_query(&r->process);
+        r->proc = tti_proc_query(&r->process);
     } else {
         struct tti_proc_id own;
         tti_proc_self(&own);
         r->process = (struct tti_proc_id){.pid = (uint32_t)rank->pid, .space = own.space};
-        r->look = tti_proc_query(&r->process);
+        r->proc = tti_proc_query(&r->process);
     }
     if (r->has_snapshot && r->snapshot.rank < 0) {
         r->snapshot.rank = r->rank;

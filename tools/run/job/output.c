@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lines of many ranks on one terminal. A line is shown when it is complete, so that lines never mix; a very long one
- * is cut into pieces, never inside a UTF-8 character. One rank (0, or the only one shown) may also draw progress bars
+ * is cut into parts, never inside a UTF-8 character. One rank (0, or the only one shown) may also draw progress bars
  * and prompts: its carriage returns and unfinished lines pass at once, and when another rank's line comes in between,
  * the unfinished line is wiped and drawn again below. Of the other ranks' carriage returns only the last state of the
  * line is kept, as a terminal would show it.
  *
- * Writing is done in pieces of at most PIPE_BUF after poll has promised room, which never blocks although the
+ * Writing is done in parts of at most PIPE_BUF after poll has promised room, which never blocks although the
  * terminal's own mode is left alone (it is shared with the shell). When the reader of our output has ended, the ranks'
  * pipes are closed too, so that they learn it as they would without a launcher.
  */
@@ -336,7 +336,7 @@ static void lose_sink(struct tti_output *output, struct sink *sink)
 static void flush_sink(struct tti_output *output, struct sink *sink)
 {
     struct pollfd room = {.fd = sink->fd, .events = POLLOUT};
-    for (int turn = 0; turn < 64 && sink->end > sink->start && poll(&room, 1, 0) > 0; turn++) {
+    for (int i = 0; i < 64 && sink->end > sink->start && poll(&room, 1, 0) > 0; i++) {
         size_t length = sink->end - sink->start;
         if (length > PIPE_BUF) { /* in whole lines, for others may write there as well */
             const char *end = memrchr(sink->queue + sink->start, '\n', PIPE_BUF);

@@ -54,21 +54,21 @@ static tutti_status run_in_chunks(struct tti_engine *e, tutti_op *op, tutti_erro
     return status;
 }
 
-static int one_kind(struct tti_engine *e, tutti_operation kind, size_t count, int turn)
+static int one_kind(struct tti_engine *e, tutti_operation kind, size_t count, int round)
 {
     static const tutti_dtype dtypes[] = {TUTTI_F32, TUTTI_I8, TUTTI_BF16};
     const bool variable = kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
     int failures = 0;
     for (int form = 0; form < 5; form++) {
         struct reference_call c = {.kind = kind,
-                                   .dtype = dtypes[turn % 3],
+                                   .dtype = dtypes[round % 3],
                                    .size = e->size,
-                                   .root = turn % e->size,
+                                   .root = round % e->size,
                                    .rows = form == 2 || form == 4 ? 7 : 1,
                                    .count = count,
                                    .in_place = form == 1,
                                    .uneven = form >= 3,
-                                   .seed = (uint32_t)turn};
+                                   .seed = (uint32_t)round};
         if ((form == 2 && !sends_joined(kind) && !receives_joined(kind)) || (form >= 3 && !variable)) {
             continue;
         }
@@ -85,13 +85,13 @@ static int every_kind(struct cluster *cluster, int rank)
     static const size_t counts[] = {0, 1, 63, 64, 65, 1000, 4999};
     struct tti_engine *e = cluster->engines[rank];
     int failures = 0;
-    int turn = 0;
+    int round = 0;
     for (size_t s = 0; s < SIZES; s++) {
         bytes_now = chunk_bytes[s];
         most_chunks = 0;
         for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
             for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-                failures += one_kind(e, kinds[k], counts[i], turn++);
+                failures += one_kind(e, kinds[k], counts[i], round++);
             }
         }
         failures += s == 0 && most_chunks < 100; /* else nothing was cut */

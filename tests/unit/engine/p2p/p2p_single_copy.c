@@ -99,7 +99,7 @@ static void heap_of_the_receiver_is_better(void **state)
 
 /* The kernel refuses to read: from the beginning, or in the middle. The message still arrives, as do messages offered
  * meanwhile, and no later message is offered. */
-static void what_cannot_be_read_is_sent(void **state)
+static void unreadable_memory_is_sent(void **state)
 {
     (void)state;
     for (int way = 0; way < 3; way++) {
@@ -216,7 +216,7 @@ static void names_are_checked(void **state)
 }
 
 /* Names of memory that does not exist, partly or completely. The receiver refuses the offer. */
-static void what_is_not_there_is_asked_for(void **state)
+static void memory_that_is_not_mapped_is_requested(void **state)
 {
     (void)state;
     const size_t bytes = OFFERED * sizeof(int32_t);
@@ -262,10 +262,10 @@ int main(void)
         cmocka_unit_test(from_the_size_on),
         cmocka_unit_test(where_readers_are_far),
         cmocka_unit_test(heap_of_the_receiver_is_better),
-        cmocka_unit_test(what_cannot_be_read_is_sent),
+        cmocka_unit_test(unreadable_memory_is_sent),
         cmocka_unit_test(sender_gives_up),
         cmocka_unit_test(names_are_checked),
-        cmocka_unit_test(what_is_not_there_is_asked_for),
+        cmocka_unit_test(memory_that_is_not_mapped_is_requested),
     };
     if (!kernel_copies()) {
         return 77;

@@ -17,12 +17,12 @@ static const int64_t small_count = 5;
 static const int64_t large_count = 100003;
 
 /* An all_reduce with its data, started. */
-static void start(struct tti_check *c, struct tti_check_job *job, enum tti_check_completion way, int64_t count,
+static void start(struct tti_check *c, struct tti_check_job *job, enum tti_check_completion completion, int64_t count,
                   uint64_t salt)
 {
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     tti_check_job_prepare(job, c, &tti_check_all_reduce_form, &p, salt);
-    tti_check_job_start(job, way);
+    tti_check_job_start(job, completion);
 }
 
 static void end(struct tti_check *c, struct tti_check_job *job)

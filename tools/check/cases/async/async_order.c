@@ -98,7 +98,7 @@ static void add_link(struct chain *x, uint64_t draw, bool strided)
     const int root = (int)((draw >> 16) % (uint64_t)m->ranks);
     DLTensor *a = &x->buffers[from].t;
     DLTensor *b = &x->buffers[to].t;
-    /* cutting in place needs a part that is one piece */
+    /* cutting in place needs a contiguous part */
     switch (draw % (strided ? CUT_AND_JOIN : LINK_KINDS)) {
     case SUM_IN_PLACE:
         link_call(
@@ -177,7 +177,7 @@ static void run_on(struct tti_check *c, int lane, int64_t count, uint64_t salt)
     struct tti_check sub = tti_check_sub(c, c->group, salt);
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     sub.lane = lane;
-    sub.way = tti_check_random_completion(&sub, 0, 2);
+    sub.completion = tti_check_random_completion(&sub, 0, 2);
     tti_check_run(&sub, &tti_check_all_reduce_form, &p);
     tti_check_merge(c, &sub);
 }

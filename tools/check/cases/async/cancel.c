@@ -74,18 +74,18 @@ static void expect_cancelled(struct tti_check_job *job, int lowest)
 
 /* Starts the job behind an operation of `count` elements that blocks the lane, and cancels it there; lets the lane go. */
 static void cancel_behind(struct tti_check *c, struct tti_check_job *job, const struct cancel_setup *s, int64_t count,
-                          enum tti_check_completion way, struct tti_check_job *held)
+                          enum tti_check_completion completion, struct tti_check_job *held)
 {
     tti_check_block_lane(c, held, s->holder, count);
     if (c->rank != s->holder) {
-        tti_check_job_start(job, way);
+        tti_check_job_start(job, completion);
     }
     if (cancels(c, s)) {
         cancel(c, &job->pending);
     }
     tti_check_unblock_lane(c, held, s->holder);
     if (c->rank == s->holder) {
-        tti_check_job_start(job, way);
+        tti_check_job_start(job, completion);
     }
 }
 

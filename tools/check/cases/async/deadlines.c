@@ -26,7 +26,7 @@ static void one_collective(struct tti_check *c, const struct tti_check_form *for
             struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)(2 * variant + asynchronous));
             tti_check_label(&sub, "%s, %s, deadline %s rank %d", form->name, asynchronous ? "async" : "sync",
                             variant % 2 == 0 ? "of" : "of all but", variant / 2);
-            sub.way = asynchronous ? tti_check_random_completion(&sub, 0, 0) : TTI_CHECK_SYNC;
+            sub.completion = asynchronous ? tti_check_random_completion(&sub, 0, 0) : TTI_CHECK_SYNC;
             tti_check_run(&sub, form, &p);
             tti_check_merge(c, &sub);
         }

@@ -59,7 +59,7 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
                                               .output = &output.t,
                                               .scale = tti_check_factor(c, p),
                                               .wire = p->wire};
-        c->way = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
+        c->completion = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
         tti_check_ok(c, "all_reduce", tti_check_do(c, &o));
         const unsigned char *result = tti_check_tensor_result(c, &output);
         hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);

@@ -55,7 +55,7 @@ static void one(struct tti_check *c, const struct tti_check_collective *collecti
     }
 }
 
-/* Whether the plan has an in-place form: a part must be one piece of the joined tensor. */
+/* Whether the plan has an in-place form: a part must be contiguous in the joined tensor. */
 static bool has_in_place(const struct tti_check_collective *collective, const struct tti_check_plan *p)
 {
     if (!(collective->traits & TTI_CHECK_IN_PLACE)) {
@@ -288,7 +288,7 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
                     tti_check_delay_rank();
                 }
                 struct tti_check sub = tti_check_sub(c, c->group, (uint64_t)i);
-                sub.way = tti_check_random_completion(&sub, 0, 4);
+                sub.completion = tti_check_random_completion(&sub, 0, 4);
                 tti_check_run(&sub, collective->form, &p);
                 tti_check_merge(c, &sub);
             }

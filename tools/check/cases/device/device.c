@@ -215,7 +215,7 @@ static void chunks(struct tti_check *c, tutti_group *group, int64_t chunk)
             const struct tti_check_collective *collective = &tti_check_collectives[k];
             struct tti_check_plan p = tti_check_plan_for(collective, bytes[i] / 4);
             p.root = (int)(i % (size_t)c->size);
-            sub.way = tti_check_random_completion(&sub, i * tti_check_collectives_count + k, 4);
+            sub.completion = tti_check_random_completion(&sub, i * tti_check_collectives_count + k, 4);
             if (collective->form) {
                 tti_check_run(&sub, collective->form, &p);
                 p.in_place = (collective->traits & TTI_CHECK_IN_PLACE) != 0;

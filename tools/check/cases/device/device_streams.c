@@ -129,7 +129,7 @@ static void behind_a_stream(struct tti_check *c, struct late_work *w, int64_t co
     tti_check_tensor_fill(c, &later, 0, later.count, c->rank, p.pattern, 0);
     const struct tti_check_operation o = {
         .kind = TTI_CHECK_ALL_REDUCE, .op = p.op, .input = &input.t, .output = &output.t, .flags = TUTTI_HAS_STREAM};
-    tti_check_pending_init(c, &f, c->way);
+    tti_check_pending_init(c, &f, c->completion);
     const bool queued = tti_check_ok(c, "late work on a stream", queue_late_work(w, c, &input, &later));
     f.options.stream = w->stream;
     const bool started = pthread_create(&thread, NULL, let_go, w) == 0;

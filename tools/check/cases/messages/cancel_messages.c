@@ -22,9 +22,9 @@ static void make_message(struct tti_check *c, struct tti_check_tensor *x, int64_
 }
 
 static void start_recv(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x, int source,
-                       int tag, enum tti_check_completion way)
+                       int tag, enum tti_check_completion completion)
 {
-    tti_check_pending_init(c, f, way);
+    tti_check_pending_init(c, f, completion);
     tti_check_pending_start(
         c, f, &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &x->t, .source = source, .tag = tag});
 }

@@ -75,7 +75,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
     }
     for (int i = 0; i < 2; i++) {
         m = (tutti_message)TUTTI_MESSAGE_INIT;
-        c->way = i == 0 ? TTI_CHECK_SYNC : c->way;
+        c->completion = i == 0 ? TTI_CHECK_SYNC : c->completion;
         if (tti_check_ok(c, "probe_wait", probe(c, i == 0 ? peer : tti_check_previous(c), tag, i == 0 ? &m : NULL)) &&
             i == 0) {
             expect_message(c, &m, count);
@@ -139,7 +139,7 @@ static void deadline(struct tti_check *c)
         const int peer = peers[i % 2];
         const struct tti_check_operation o = {
             .kind = TTI_CHECK_PROBE, .source = peer, .tag = TAG, .message = &m, .timeout_ms = SOON_MS};
-        c->way = i < 2 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
+        c->completion = i < 2 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
         if (tti_check_status(c, "a probe for what no rank sends", tti_check_do(c, &o), TUTTI_TIMEOUT)) {
             tti_check_expect_i64(c, "what is spoilt", c->error.scope, i < 2 ? TUTTI_SCOPE_CALL : TUTTI_SCOPE_WORK);
             tti_check_expect_i64(c, "the suspect", c->error.suspect, peer);

@@ -10,21 +10,21 @@
 #include "faults/support/round.h"
 
 static const struct {
-    unsigned lack;
+    unsigned missing;
     unsigned number;
-} calls[] = {{LACKS_ROBUST_LISTS, SYS_set_robust_list},
-             {LACKS_WAITV, 449},
-             {LACKS_PIDFD, 434 /* pidfd_open */},
-             {LACKS_MEMBARRIER, SYS_membarrier},
-             {LACKS_PROCESS_READ, SYS_process_vm_readv}};
+} calls[] = {{MISSING_ROBUST_LISTS, SYS_set_robust_list},
+             {MISSING_WAITV, 449},
+             {MISSING_PIDFD, 434 /* pidfd_open */},
+             {MISSING_MEMBARRIER, SYS_membarrier},
+             {MISSING_PROCESS_READ, SYS_process_vm_readv}};
 
-bool refuse(unsigned lacks)
+bool refuse(unsigned missing)
 {
     struct sock_filter code[2 + 2 * sizeof(calls) / sizeof(calls[0])];
     unsigned short n = 0;
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        if (lacks & calls[i].lack) {
+        if (missing & calls[i].missing) {
             code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i].number, 0, 1);
             code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
         }
