@@ -146,49 +146,67 @@ static tutti_status cancelled(struct tti_lane *lane, int by)
     return TUTTI_CANCELLED;
 }
 
+/* What the lines of all ranks have in common with this rank's; -1: there is no such rank. */
+struct comparison {
+    uint64_t own[2]; /* this rank's descriptor without the mark of a cancel */
+    int different;   /* the lowest rank that calls something else */
+    int diverged;    /* the lowest rank with an earlier difference that this rank has not reported */
+    int cancelled;   /* the lowest rank that has cancelled */
+    bool all_wait;   /* every rank waits for all, so every rank sees what this one sees */
+};
+
+static void keep_lowest(int *rank, bool counts, int r)
+{
+    *rank = counts && *rank < 0 ? r : *rank;
+}
+
+static tutti_status compare_with(struct tti_lane *lane, struct comparison *c, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
+    uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
+    const tutti_status status = check_number(lane, peer);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    keep_lowest(&c->cancelled, tti_descriptor_uncancel(theirs), peer);
+    const bool differs = theirs[0] != c->own[0] || theirs[1] != c->own[1];
+    c->all_wait = c->all_wait && (!differs || tti_kind_waits_for_all(tti_descriptor_kind(theirs)));
+    keep_lowest(&c->different, differs, peer);
+    keep_lowest(&c->diverged, is_unreported(lane, peer), peer);
+    return TUTTI_OK;
+}
+
 tutti_status tti_find_difference(struct tti_lane *lane)
 {
-    struct tti_engine *e = lane->engine;
-    int different = -1;
-    int diverged = -1;
-    int marked = -1; /* the lowest rank that has cancelled */
-    uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
-    const bool own_mark = tti_descriptor_uncancel(own);
-    const bool own_waits = tti_kind_waits_for_all(tti_descriptor_kind(own));
-    bool all_wait = own_waits; /* every rank waits for all, so every rank sees what this one sees */
+    const struct tti_engine *e = lane->engine;
+    struct comparison c = {
+        .own = {lane->descriptor[0], lane->descriptor[1]}, .different = -1, .diverged = -1, .cancelled = -1};
+    const bool own_cancel = tti_descriptor_uncancel(c.own);
+    const bool own_waits = tti_kind_waits_for_all(tti_descriptor_kind(c.own));
+    c.all_wait = own_waits;
     for (int r = 0; r < e->size; r++) {
+        tutti_status status = TUTTI_OK;
         if (r == e->rank) {
-            marked = own_mark && marked < 0 ? r : marked;
-            continue;
-        }
-        const struct tti_arrival *line = tti_arrival_of(lane, r, lane->call);
-        uint64_t d[2] = {line->descriptor[0], line->descriptor[1]};
-        const tutti_status status = check_number(lane, r);
-        if (status != TUTTI_OK) {
+            keep_lowest(&c.cancelled, own_cancel, r);
+        } else if ((status = compare_with(lane, &c, r)) != TUTTI_OK) {
             return status;
         }
-        marked = tti_descriptor_uncancel(d) && marked < 0 ? r : marked;
-        if (d[0] != own[0] || d[1] != own[1]) {
-            all_wait = all_wait && tti_kind_waits_for_all(tti_descriptor_kind(d));
-            different = different < 0 ? r : different;
-        }
-        diverged = is_unreported(lane, r) && diverged < 0 ? r : diverged;
     }
-    for (int r = 0; r < e->size && different >= 0; r++) {
+    for (int r = 0; r < e->size && c.different >= 0; r++) {
         if (r != e->rank) {
             add_reported(lane, r);
         }
     }
-    if (all_wait) {
+    if (c.all_wait) {
         reset_digest(lane);
     } else if (own_waits) {
         tti_digest_advance(lane);
     }
-    if (different >= 0) {
-        return mismatch(lane, different);
+    if (c.different >= 0) {
+        return mismatch(lane, c.different);
     }
-    if (diverged >= 0) {
-        mismatch_before(lane, diverged);
+    if (c.diverged >= 0) {
+        mismatch_before(lane, c.diverged);
     }
-    return marked < 0 ? TUTTI_OK : diverged < 0 ? cancelled(lane, marked) : TUTTI_MISMATCH;
+    return c.cancelled < 0 ? TUTTI_OK : c.diverged < 0 ? cancelled(lane, c.cancelled) : TUTTI_MISMATCH;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reduce_scatter, plain and with parts of different length: an exchange of spans that hold, rank after rank, the same
- * range of every rank's part. Every rank stages all parts but its own. It folds its own part from all ranks' stages
- * into the output. Bytes a rank: 3n - m (m the part, n all parts), the least that copying in allows.
+ * reduce_scatter, plain and with parts of different length. n bytes are all parts, m is one.
+ *
+ * Small (direct): all parts travel with the arrival, and each rank folds its own one from all lines. One epoch.
+ *
+ * Large (pairwise, pipelined): an exchange of spans that hold, rank after rank, the same range of every rank's part.
+ * Every rank stages all parts but its own. It folds its own part from all ranks' stages into the output. Bytes a rank:
+ * 3n - m, the least that copying in allows.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"
@@ -41,7 +45,7 @@ static void fold_own(struct tti_lane *lane, const struct tti_exchange *x, size_t
     tti_reduce_out(lane, (unsigned char *)op->dst + k * x->chunk, n);
 }
 
-static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
+static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
 {
     size_t size = (size_t)lane->engine->size;
     size_t most = tti_part_bytes_max(&op->send_parts, (int)size);
@@ -55,15 +59,12 @@ static tutti_status staged(struct tti_lane *lane, const tutti_op *op)
     return tti_exchange_run(lane, &x);
 }
 
-tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
+static tutti_status run_small(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    if (lane->class == TTI_CLASS_LARGE) {
-        return staged(lane, op);
-    }
     unsigned char payload[TTI_INLINE_MOST];
     size_t total = 0;
-    size_t before = 0;
+    size_t before = 0; /* bytes of the parts before the own one */
     for (int r = 0; r < e->size; r++) {
         size_t n = tti_part_bytes(&op->send_parts, r);
         before = r == e->rank ? total : before;
@@ -76,4 +77,9 @@ tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
         tti_inline_fold(lane, op->dst, before, own / tti_dtype_size(op->dtype));
     }
     return status;
+}
+
+tutti_status tti_run_reduce_scatter(struct tti_lane *lane, const tutti_op *op)
+{
+    return lane->class == TTI_CLASS_LARGE ? run_large(lane, op) : run_small(lane, op);
 }

@@ -104,10 +104,35 @@ tutti_status tti_client_connect(struct tti_client *client, int64_t deadline_ns, 
     return status;
 }
 
+/* The status of a reply, with a sentence for it. `server` names the server if it has no memory or no resource. */
+static tutti_status report_reply(struct tti_client *client, const struct tti_exchange *x, const char *server,
+                                 tutti_error *error)
+{
+    struct tti_store *store = &client->base;
+    switch (x->reply.status) {
+    case TUTTI_OK:
+        return TUTTI_OK;
+    case TUTTI_BUSY:
+        return tti_store_error_exists(store, x->key, error);
+    case TUTTI_TIMEOUT:
+        return tti_store_error_timeout(store, x->key, x->request.timeout_ms, error);
+    case TUTTI_PROTOCOL:
+        return tti_store_error_content(store, x->key, error);
+    case TUTTI_NO_MEMORY:
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
+    case TUTTI_NO_RESOURCE:
+        return tti_error_set(error, TUTTI_NO_RESOURCE,
+                             "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many "
+                             "are under way there",
+                             server);
+    default:
+        return tti_exchange_not_a_store(client, error);
+    }
+}
+
 /* A request and its reply: the status of the reply, with a sentence for it. */
 static tutti_status request(struct tti_client *client, struct tti_exchange *x, tutti_error *error)
 {
-    struct tti_store *store = &client->base;
     bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD ||
                  x->request.type == TTI_FRAME_GET_RANGE || x->request.type == TTI_FRAME_GET_FDS;
     x->request.key_length = (uint8_t)strlen(x->key);
@@ -131,25 +156,7 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
         tti_exchange_record_origin(client);
     }
     give_back_connection(client, &connection);
-    switch (x->reply.status) {
-    case TUTTI_OK:
-        return TUTTI_OK;
-    case TUTTI_BUSY:
-        return tti_store_error_exists(store, x->key, error);
-    case TUTTI_TIMEOUT:
-        return tti_store_error_timeout(store, x->key, x->request.timeout_ms, error);
-    case TUTTI_PROTOCOL:
-        return tti_store_error_content(store, x->key, error);
-    case TUTTI_NO_MEMORY:
-        return tti_error_set(error, TUTTI_NO_MEMORY, "%s is out of memory", server);
-    case TUTTI_NO_RESOURCE:
-        return tti_error_set(error, TUTTI_NO_RESOURCE,
-                             "%s has no descriptors left (its limit of open files, ulimit -n, is too low), or too many "
-                             "are under way there",
-                             server);
-    default:
-        return tti_exchange_not_a_store(client, error);
-    }
+    return report_reply(client, x, server, error);
 }
 
 tutti_status tti_client_set(struct tti_store *store, const char *key, const void *value, size_t length,

@@ -43,6 +43,18 @@ int64_t tti_mpi_elapsed_ms(const struct tti_mpi_poll_loop *loop)
     return (tti_now_ns() - loop->started_ns) / 1000000;
 }
 
+/* For failures that another rank reports, and for ranks that have left this call, from time to time. */
+static tutti_status poll_notices(struct tti_mpi_poll_loop *loop, int64_t now, tutti_error *error)
+{
+    if (now < loop->next_poll_ns) {
+        return TUTTI_OK;
+    }
+    loop->next_poll_ns = now + NOTICES_NS;
+    const tutti_status status = tti_mpi_check(loop->group, true, error);
+    const bool can_miss_ranks = loop->lane && !loop->lane->ends_at_entry; /* the call goes on after its entry */
+    return status == TUTTI_OK && can_miss_ranks ? tti_mpi_poll_left(loop->group, loop->lane, error) : status;
+}
+
 tutti_status tti_mpi_poll_step(struct tti_mpi_poll_loop *loop, tutti_error *error)
 {
     if ((++loop->polls & loop->mask) != 0 && loop->polls < POLLS_BEFORE_SLEEP) {
@@ -57,15 +69,9 @@ tutti_status tti_mpi_poll_step(struct tti_mpi_poll_loop *loop, tutti_error *erro
         loop->deadline_ns = tti_deadline_ns(loop->started_ns, loop->timeout_ms);
         loop->next_poll_ns = now + NOTICES_NS;
     }
-    if (now >= loop->next_poll_ns) {
-        loop->next_poll_ns = now + NOTICES_NS;
-        tutti_status status = tti_mpi_check(loop->group, true, error);
-        if (status == TUTTI_OK && loop->lane && !loop->lane->ends_at_entry) {
-            status = tti_mpi_poll_left(loop->group, loop->lane, error);
-        }
-        if (status != TUTTI_OK) {
-            return status;
-        }
+    const tutti_status status = poll_notices(loop, now, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (now >= loop->deadline_ns) {
         return TUTTI_TIMEOUT;

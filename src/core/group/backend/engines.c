@@ -7,7 +7,8 @@
 
 #include "core/group/group_state.h"
 
-static bool is_beside(const struct tti_group *g)
+/* Whether there is a second engine, for tensors of the host. */
+static bool has_host_engine(const struct tti_group *g)
 {
     return g->host_backend && g->host_backend != g->backend;
 }
@@ -35,7 +36,7 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
 tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
 {
     tutti_status status = failure_of(g->backend, g->state, error);
-    return status == TUTTI_OK && is_beside(g) ? failure_of(g->host_backend, g->host_state, error) : status;
+    return status == TUTTI_OK && has_host_engine(g) ? failure_of(g->host_backend, g->host_state, error) : status;
 }
 
 tutti_status tti_group_peer_status(const struct tti_group *g, int32_t rank, tutti_error *error)
@@ -43,7 +44,7 @@ tutti_status tti_group_peer_status(const struct tti_group *g, int32_t rank, tutt
     if (g->backend->ops->peer_status) {
         return g->backend->ops->peer_status(g->state, rank, error);
     }
-    if (is_beside(g) && g->host_backend->ops->peer_status) {
+    if (has_host_engine(g) && g->host_backend->ops->peer_status) {
         return g->host_backend->ops->peer_status(g->host_state, rank, error);
     }
     const tutti_status status = tti_group_failure(g, error);
@@ -53,17 +54,17 @@ tutti_status tti_group_peer_status(const struct tti_group *g, int32_t rank, tutt
 
 void tti_group_share_failure(struct tti_group *g, int32_t lane)
 {
-    tutti_error cause;
-    tutti_error other;
-    if (!is_beside(g)) {
+    tutti_error own;
+    tutti_error host;
+    if (!has_host_engine(g)) {
         return;
     }
-    const bool own = failure_of(g->backend, g->state, &cause) != TUTTI_OK;
-    const bool beside = failure_of(g->host_backend, g->host_state, own ? &other : &cause) != TUTTI_OK;
-    if (own && !beside && g->host_backend->ops->abort) {
-        g->host_backend->ops->abort(g->host_state, lane, &cause);
-    } else if (beside && !own && g->backend->ops->abort) {
-        g->backend->ops->abort(g->state, lane, &cause);
+    const bool own_failed = failure_of(g->backend, g->state, &own) != TUTTI_OK;
+    const bool host_failed = failure_of(g->host_backend, g->host_state, &host) != TUTTI_OK;
+    if (own_failed && !host_failed && g->host_backend->ops->abort) {
+        g->host_backend->ops->abort(g->host_state, lane, &own);
+    } else if (host_failed && !own_failed && g->backend->ops->abort) {
+        g->backend->ops->abort(g->state, lane, &host);
     }
 }
 
@@ -72,7 +73,7 @@ bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause
     if (!g->backend->ops->abort) {
         return false;
     }
-    const bool both = is_beside(g) && g->host_backend->ops->abort;
+    const bool both = has_host_engine(g) && g->host_backend->ops->abort;
     tutti_error more;
     if (both && g->compares_all) { /* the ranks compare calls there, so that engine knows which rank is late */
         g->host_backend->ops->abort(g->host_state, lane, cause);
@@ -88,7 +89,7 @@ bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause
 void tti_group_close(struct tti_group *g)
 {
     g->backend->ops->close(g->state);
-    if (g->host_backend && g->host_backend != g->backend) {
+    if (has_host_engine(g)) {
         g->host_backend->ops->close(g->host_state);
     }
 }

@@ -203,45 +203,56 @@ static void callback_starts(struct tti_check *c, int64_t count)
 
 /* ---- deadlines ---- */
 
+enum { SOON_MS = 200 };
+
+/* True: the operation behind the blocked one has ended by its deadline. False: another rank's deadline came first. */
+static bool expect_deadline(struct tti_check *sub, struct tti_check_job *behind, int holder)
+{
+    tutti_error details = {.status = TUTTI_OK};
+    const tutti_status status = tti_check_pending_wait(&behind->check, &behind->pending);
+    if (status != TUTTI_TIMEOUT) {
+        tti_check_status(sub, "the operation behind", status, TUTTI_REVOKED);
+        return false;
+    }
+    tti_check_ok(sub, "work_error", tutti_work_error(behind->pending.work, &details));
+    tti_check_expect_i64(sub, "what is spoilt", details.scope, TUTTI_SCOPE_GROUP);
+    tti_check_expect_i64(sub, "deadline in the details", details.deadline_ms, SOON_MS);
+    if (sub->capabilities & TUTTI_CAP_CHECKS_CALLS) {
+        tti_check_expect_i64(sub, "the suspect", details.suspect, holder);
+    }
+    return true;
+}
+
+/* Of a rank that is not the holder: whether its deadline was the first one. */
+static bool wait_behind_blocked(struct tti_check *sub, int holder)
+{
+    struct tti_check_job held;
+    struct tti_check_job behind;
+    tutti_error details = {.status = TUTTI_OK};
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, small_count);
+    tti_check_block_lane(sub, &held, holder, small_count);
+    tti_check_job_prepare(&behind, sub, &tti_check_all_reduce_form, &p, 1);
+    behind.operation.timeout_ms = SOON_MS;
+    tti_check_job_start(&behind, tti_check_random_completion(sub, 1, 0));
+    const bool timed_out = expect_deadline(sub, &behind, holder);
+    const tutti_status front = tti_check_pending_wait(&held.check, &held.pending);
+    tti_check_expect_i64(sub, "the operation in front fails with the group",
+                         front == TUTTI_TIMEOUT || front == TUTTI_REVOKED, 1);
+    tti_check_pending_release(sub, &behind.pending);
+    tti_check_pending_release(sub, &held.pending);
+    tti_check_job_end(&behind, sub);
+    tti_check_job_end(&held, sub);
+    tti_check_ok(sub, "group_error", tutti_group_error(sub->group, &details));
+    tti_check_expect_i64(sub, "the group has failed", details.status != TUTTI_OK, 1);
+    return timed_out;
+}
+
 /* An operation whose deadline passes in the queue: it and the group fail. In a group of its own. */
 static void queued_deadline(struct tti_check *c, tutti_group *group)
 {
-    enum { SOON_MS = 200 };
     const int holder = c->size - 1;
     struct tti_check sub = tti_check_sub(c, group, 1);
-    int64_t timed_out = 0;
-    if (c->rank != holder) {
-        struct tti_check_job held;
-        struct tti_check_job behind;
-        tutti_error details = {.status = TUTTI_OK};
-        const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, small_count);
-        tti_check_block_lane(&sub, &held, holder, small_count);
-        tti_check_job_prepare(&behind, &sub, &tti_check_all_reduce_form, &p, 1);
-        behind.operation.timeout_ms = SOON_MS;
-        tti_check_job_start(&behind, tti_check_random_completion(c, 1, 0));
-        const tutti_status status = tti_check_pending_wait(&behind.check, &behind.pending);
-        timed_out = status == TUTTI_TIMEOUT;
-        if (timed_out) {
-            tti_check_ok(&sub, "work_error", tutti_work_error(behind.pending.work, &details));
-            tti_check_expect_i64(&sub, "what is spoilt", details.scope, TUTTI_SCOPE_GROUP);
-            tti_check_expect_i64(&sub, "deadline in the details", details.deadline_ms, SOON_MS);
-            if (c->capabilities & TUTTI_CAP_CHECKS_CALLS) {
-                tti_check_expect_i64(&sub, "the suspect", details.suspect, holder);
-            }
-        } else {
-            /* another rank's deadline may have come first */
-            tti_check_status(&sub, "the operation behind", status, TUTTI_REVOKED);
-        }
-        const tutti_status front = tti_check_pending_wait(&held.check, &held.pending);
-        tti_check_expect_i64(&sub, "the operation in front fails with the group",
-                             front == TUTTI_TIMEOUT || front == TUTTI_REVOKED, 1);
-        tti_check_pending_release(&sub, &behind.pending);
-        tti_check_pending_release(&sub, &held.pending);
-        tti_check_job_end(&behind, &sub);
-        tti_check_job_end(&held, &sub);
-        tti_check_ok(&sub, "group_error", tutti_group_error(group, &details));
-        tti_check_expect_i64(&sub, "the group has failed", details.status != TUTTI_OK, 1);
-    }
+    int64_t timed_out = c->rank != holder && wait_behind_blocked(&sub, holder);
     tti_check_merge(c, &sub);
     /* the holder comes into the group when it is too late */
     struct tti_check_values values;
