@@ -60,7 +60,7 @@ check_line dead '^  rank 2 \(process [0-9]+, (gone|ended).*\), newest first:' "a
 mkdir "$work/node0" "$work/node1"
 mv "$work"/late/*rank-0.flight "$work/node0"
 mv "$work"/late/*.flight "$work/node1"
-"$tutti" trace merge -o "$work/merged" "$work/node0" "$work/node1"
+"$tutti" trace dump --format chrome -o "$work/merged" "$work/node0" "$work/node1"
 "$tutti" trace metrics -o "$work/metrics" "$work/node0"
 checks=$((checks + 1))
 python3 - "$work" <<'PYTHON' || fail "a format is not what its readers expect"

@@ -49,34 +49,12 @@ int tti_check_join(const struct tti_check_options *options)
     return passed ? 0 : 1;
 }
 
-int tti_check_launch(const struct tti_check_options *options)
+int tti_check_launch(const struct tti_check_options *options, char **words)
 {
     if (getenv(STARTED)) {
         fprintf(stderr, "tutti check: %s is set, but nothing says which rank this is: unset it\n", STARTED);
         return 2;
     }
-    char seed[32];
-    char timeout[32];
-    snprintf(seed, sizeof(seed), "%llu", (unsigned long long)options->seed);
-    snprintf(timeout, sizeof(timeout), "%lldms", (long long)options->timeout_ms);
-    const char *arguments[16] = {"--seed", seed, "--timeout", timeout};
-    size_t n = 4;
-    if (options->backend) {
-        arguments[n++] = "--backend";
-        arguments[n++] = options->backend;
-    }
-    if (options->device) {
-        arguments[n++] = "--device";
-        arguments[n++] = options->device;
-    }
-    if (options->filter) {
-        arguments[n++] = "--filter";
-        arguments[n++] = options->filter;
-    }
-    if (options->quick) {
-        arguments[n++] = "--quick";
-    }
-    arguments[n] = NULL;
     setenv(STARTED, isatty(STDOUT_FILENO) == 1 ? "terminal" : "pipe", 1);
-    return tti_launch_self("check", options->ranks, arguments);
+    return tti_launch_self("check", options->ranks, (const char *const *)words);
 }

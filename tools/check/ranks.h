@@ -5,10 +5,13 @@
 
 #include "check/check.h"
 
-/* Runs the ranks as threads / becomes `tutti run -n N -- tutti check ...` / is one rank of a launcher's job. Returns
- * the exit code. */
+/* Runs the ranks as threads. */
 int tti_check_run_threads(const struct tti_check_options *options);
-int tti_check_launch(const struct tti_check_options *options);
+
+/* Becomes `tutti run -n N -- tutti check WORDS`. */
+int tti_check_launch(const struct tti_check_options *options, char **words);
+
+/* Is one rank of a launcher's job. */
 int tti_check_join(const struct tti_check_options *options);
 
 #endif

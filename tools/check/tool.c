@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "check/ranks.h"
 #include "common/devices.h"
@@ -43,22 +42,10 @@ static const char argp_doc[] = "Run the conformance suite on this machine: every
                                "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
                                "  mpirun -n 4 tutti check";
 
-/* Seconds as people write them, or the exact milliseconds that tti_check_launch hands on. */
 static int64_t duration(struct argp_state *state, const char *text)
 {
-    char digits[24];
     int64_t ms = 0;
-    const size_t length = strlen(text);
-    if (length > 2 && length < sizeof(digits) && strcmp(text + length - 2, "ms") == 0) {
-        memcpy(digits, text, length - 2);
-        digits[length - 2] = '\0';
-        if (!tti_parse_integer(digits, 1, INT32_MAX, &ms)) {
-            ms = 0;
-        }
-    } else if (!tti_parse_duration(text, &ms) || ms > INT32_MAX) {
-        ms = 0;
-    }
-    if (ms <= 0) {
+    if (!tti_parse_duration(text, &ms) || ms <= 0 || ms > INT32_MAX) {
         argp_error(state, "--timeout takes seconds (as in 90, 0.5, 5m), not '%s'", text);
     }
     return ms;
@@ -123,5 +110,5 @@ int tutti_tool_check(int argc, char **argv)
     if (joins) {
         return tti_check_join(&options);
     }
-    return tti_backend_has_threads(name) ? tti_check_run_threads(&options) : tti_check_launch(&options);
+    return tti_backend_has_threads(name) ? tti_check_run_threads(&options) : tti_check_launch(&options, argv + 1);
 }

@@ -11,7 +11,7 @@
 #include "tools.h"
 #include "trace/find.h"
 
-enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS, ACTION_MERGE };
+enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME, FORMAT_PYTORCH };
 enum { OPTION_JOB = 256, OPTION_FORMAT };
 
@@ -39,9 +39,8 @@ static const struct argp_option argp_options[] = {
 
 static const char argp_doc[] =
     "Show the current and latest operations of a job's ranks, from their flight recorders.\v"
-    "dump writes records in one of four formats. metrics writes counters in the text format of Prometheus. merge "
-    "writes one timeline from the records of several hosts, in the format chrome; it does not correct clocks that "
-    "differ.\n\n"
+    "dump writes records, also of several hosts, in one of four formats; it does not correct clocks that differ. "
+    "metrics writes counters in the text format of Prometheus.\n\n"
     "--pid and --job find the records of running processes. `tutti run --trace DIR` keeps the records of its job as "
     "files in DIR; without `tutti run`, set TUTTI_TRACE_DIR=DIR. Give these files, or the folder, as arguments.\n\n"
     "Exit code: 0; 1 if a record cannot be read or the output cannot be written; 2 if the command line is wrong.\n\n"
@@ -49,7 +48,7 @@ static const char argp_doc[] =
     "  tutti trace dump --pid 4711\n"
     "  tutti run -n 4 --trace records ./train; tutti trace dump records\n"
     "  tutti trace dump --format pytorch -o trace_ records\n"
-    "  tutti trace merge -o timeline.json node0/records node1/records\n"
+    "  tutti trace dump --format chrome -o timeline.json node0/records node1/records\n"
     "  tutti trace metrics --job run-4711-0123456789abcdef";
 
 static void note_source(struct request *w, const char *kind, const char *name, bool good, const char *why)
@@ -101,18 +100,15 @@ static void take_action(struct argp_state *state, struct request *w, const char 
         w->action = ACTION_DUMP;
     } else if (strcmp(word, "metrics") == 0) {
         w->action = ACTION_METRICS;
-    } else if (strcmp(word, "merge") == 0) {
-        w->action = ACTION_MERGE;
-        w->format = FORMAT_CHROME;
     } else {
-        argp_error(state, "there is no '%s': say dump, metrics or merge", word);
+        argp_error(state, "there is no '%s': say dump or metrics", word);
     }
 }
 
 static void check(struct argp_state *state, const struct request *w)
 {
     if (w->action == ACTION_NONE) {
-        argp_error(state, "what is to be done? Say dump, metrics or merge");
+        argp_error(state, "what is to be done? Say dump or metrics");
     }
     if (w->sources == 0) {
         argp_error(state, "which records? Say --pid, --job, or the files or the folder of `tutti run --trace`");
@@ -218,7 +214,7 @@ static void leave_out(struct request *w)
 int tutti_tool_trace(int argc, char **argv)
 {
     struct request w = {.action = ACTION_NONE};
-    struct argp argp = {argp_options, parse, "dump|metrics|merge [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
+    struct argp argp = {argp_options, parse, "dump|metrics [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
     argp_err_exit_status = TTI_EXIT_USAGE;
     if (argp_parse(&argp, argc, argv, 0, NULL, &w) != 0) {
         return TTI_EXIT_USAGE;
