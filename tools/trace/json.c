@@ -13,11 +13,11 @@ static void print_op(FILE *out, const struct tti_snapshot *s, const struct tti_s
 {
     const struct tti_flight_op *w = &op->what;
     fprintf(out,
-            "{\"group\":\"%s\",\"rank\":%d,\"lane\":%d,\"sequence\":%" PRIu64
+            "{\"group\":\"%s\",\"group_index\":%d,\"rank\":%d,\"lane\":%d,\"sequence\":%" PRIu64
             ",\"operation\":\"%s\",\"dtype\":\"%s\",\"redop\":\"%s\","
             "\"%s\":%d,\"tag\":%d,\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"calls\":%" PRIu64
             ",\"state\":\"%s\",\"status\":\"%s\",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64 "}",
-            s->groups[op->group].name, s->groups[op->group].world_rank, w->lane, op->sequence,
+            s->groups[op->group].name, op->group, s->groups[op->group].world_rank, w->lane, op->sequence,
             tutti_operation_name(w->kind), tutti_dtype_name(w->dtype), tutti_reduce_op_name(w->redop),
             tti_snapshot_is_message(op) ? "peer" : "root", w->root, op->tag, w->count, w->bytes, op->calls,
             state_of(op), tti_snapshot_is_running(op) ? "" : tutti_status_name(op->status),
@@ -36,9 +36,13 @@ static void print_record(FILE *out, const struct tti_record *r)
         const struct tti_snapshot_group *g = &s->groups[i];
         fprintf(out,
                 "%s{\"name\":\"%s\",\"backend\":\"%s\",\"rank\":%d,\"world_rank\":%d,\"size\":%d,\"lanes\":%d,"
-                "\"open\":%s}",
+                "\"open\":%s,\"last\":[",
                 i > 0 ? "," : "", g->name, g->backend, g->rank, g->world_rank, g->size, g->lanes,
                 g->alive ? "true" : "false");
+        for (int lane = 0; lane < g->lanes; lane++) { /* the numbers of the last operations that have ended */
+            fprintf(out, "%s%" PRIu64, lane > 0 ? "," : "", g->last[lane]);
+        }
+        fprintf(out, "]}");
     }
     fprintf(out, "],\"counters\":{");
     const char *comma = "";

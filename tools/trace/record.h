@@ -50,9 +50,6 @@ void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t 
 /* The formats of `tutti trace dump`. */
 void tti_record_json(FILE *out, const struct tti_record *records, size_t count);
 void tti_record_chrome(FILE *out, const struct tti_record *records, size_t count);
-/* A file for each rank, whose name is `prefix` and the rank. False with errno, and the file in `path`. */
-bool tti_record_pytorch(const char *prefix, const struct tti_record *records, size_t count, char *path,
-                        size_t capacity);
 void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
 
 /* The same into a file, which is complete at any time; false with errno. */

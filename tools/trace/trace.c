@@ -12,7 +12,7 @@
 #include "trace/find.h"
 
 enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS };
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME, FORMAT_PYTORCH };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME };
 enum { OPTION_JOB = 256, OPTION_FORMAT };
 
 struct request {
@@ -29,17 +29,16 @@ static const struct argp_option argp_options[] = {
     {"pid", 'p', "PID", 0, "Read the record of a running process; may be repeated", 1},
     {"job", OPTION_JOB, "NAME", 0,
      "Read the records of all processes of a job on this host (TUTTI_JOB in a rank's environment)", 1},
-    {"format", OPTION_FORMAT, "text|json|chrome|pytorch", 0,
+    {"format", OPTION_FORMAT, "text|json|chrome", 0,
      "Write text: which rank waits for which, and the last operations (default); json: all facts of the records; "
-     "chrome: a timeline for ui.perfetto.dev; pytorch: one pickle per rank for the tools of PyTorch's flight recorder",
+     "chrome: a timeline for ui.perfetto.dev",
      2},
-    {"output", 'o', "FILE", 0,
-     "Write to FILE instead of standard output (pytorch: one file per rank, FILE0, FILE1, ...)", 2},
+    {"output", 'o', "FILE", 0, "Write to FILE instead of standard output", 2},
     {0}};
 
 static const char argp_doc[] =
     "Show the current and latest operations of a job's ranks, from their flight recorders.\v"
-    "dump writes records, also of several hosts, in one of four formats; it does not correct clocks that differ. "
+    "dump writes records, also of several hosts, in one of three formats; it does not correct clocks that differ. "
     "metrics writes counters in the text format of Prometheus.\n\n"
     "--pid and --job find the records of running processes. `tutti run --trace DIR` keeps the records of its job as "
     "files in DIR; without `tutti run`, set TUTTI_TRACE_DIR=DIR. Give these files, or the folder, as arguments.\n\n"
@@ -47,7 +46,7 @@ static const char argp_doc[] =
     "Examples:\n"
     "  tutti trace dump --pid 4711\n"
     "  tutti run -n 4 --trace records ./train; tutti trace dump records\n"
-    "  tutti trace dump --format pytorch -o trace_ records\n"
+    "  tutti trace dump --format json records | python3 -m tutti.flight_records trace_\n"
     "  tutti trace dump --format chrome -o timeline.json node0/records node1/records\n"
     "  tutti trace metrics --job run-4711-0123456789abcdef";
 
@@ -82,8 +81,7 @@ static void take_pid(struct argp_state *state, struct request *w, const char *te
 
 static void take_format(struct argp_state *state, struct request *w, const char *text)
 {
-    static const char *const names[] = {
-        [FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_CHROME] = "chrome", [FORMAT_PYTORCH] = "pytorch"};
+    static const char *const names[] = {[FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_CHROME] = "chrome"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], text) == 0) {
             w->format = (enum format)i;
@@ -91,7 +89,7 @@ static void take_format(struct argp_state *state, struct request *w, const char 
             return;
         }
     }
-    argp_error(state, "--format takes text, json, chrome or pytorch, not '%s'", text);
+    argp_error(state, "--format takes text, json or chrome, not '%s'", text);
 }
 
 static void take_action(struct argp_state *state, struct request *w, const char *word)
@@ -115,10 +113,6 @@ static void check(struct argp_state *state, const struct request *w)
     }
     if (w->action != ACTION_DUMP && w->format_given) {
         argp_error(state, "--format belongs to dump");
-    }
-    if (w->action == ACTION_DUMP && w->format == FORMAT_PYTORCH && !w->output) {
-        argp_error(state,
-                   "--format pytorch writes a file for each rank: say what their names begin with, as in -o trace_");
     }
 }
 
@@ -162,12 +156,6 @@ static bool complain(const char *path)
     return false;
 }
 
-static bool write_pickles(const struct request *w)
-{
-    char path[4096];
-    return tti_record_pytorch(w->output, w->found.records, w->found.count, path, sizeof(path)) || complain(path);
-}
-
 static void write_to(FILE *out, const struct request *w)
 {
     const struct tti_record *records = w->found.records;
@@ -186,9 +174,6 @@ static bool write_out(const struct request *w)
 {
     if (w->action == ACTION_METRICS && w->output) {
         return tti_record_metrics_file(w->output, w->found.records, w->found.count) || complain(w->output);
-    }
-    if (w->action == ACTION_DUMP && w->format == FORMAT_PYTORCH) {
-        return write_pickles(w);
     }
     FILE *out = w->output ? fopen(w->output, "we") : stdout;
     if (!out) {
@@ -220,7 +205,7 @@ int tutti_tool_trace(int argc, char **argv)
         return TTI_EXIT_USAGE;
     }
     tti_found_sort(&w.found);
-    if (w.action != ACTION_METRICS && w.format != FORMAT_JSON) { /* these formats name the job of each record */
+    if (w.action == ACTION_DUMP) { /* counters name the job of each record */
         leave_out(&w);
     }
     if (w.action == ACTION_DUMP && w.format == FORMAT_TEXT) {
