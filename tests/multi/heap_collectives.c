@@ -93,7 +93,7 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
 #define KINDS (int)(sizeof(kinds) / sizeof(kinds[0]))
 
 /* Whether a call whose tensors all lie in shared memory had to go without staging, and did. */
-static void check_way(tutti_group *g, const struct reference_call *c, bool plain)
+static void check_algorithm(tutti_group *g, const struct reference_call *c, bool plain)
 {
     const size_t bytes = c->count * c->rows * tutti_dtype_size(c->dtype) * (plain ? 1 : (size_t)c->size);
     const bool hidden = c->kind == TUTTI_OP_SCATTER && c->rows > 1; /* leaf ranks could not find their parts */
@@ -101,7 +101,7 @@ static void check_way(tutti_group *g, const struct reference_call *c, bool plain
     bool shared = algorithm && strcmp(algorithm, "zero_copy") == 0;
     if (shared != (bytes >= 4096 && !hidden)) {
         fprintf(stderr, "rank %d of %d: %s of %zu bytes, %zu rows, root %d ran %s\n", tutti_group_rank(g), c->size,
-                tutti_operation_name(c->kind), bytes, c->rows, c->root, algorithm ? algorithm : "untold");
+                tutti_operation_name(c->kind), bytes, c->rows, c->root, algorithm ? algorithm : "no algorithm");
         failures++;
     }
 }
@@ -129,7 +129,7 @@ static void all_patterns(tutti_group *g, struct memory *m, size_t bytes, int var
                 run_call(g, &c, m->blocks[place_of(pattern, rank, size, 0)][0],
                          m->blocks[place_of(pattern, rank, size, 1)][1]);
                 if (pattern < 2 && from_threshold && !c.uneven) {
-                    check_way(g, &c, plain);
+                    check_algorithm(g, &c, plain);
                 }
             }
         }
@@ -147,7 +147,7 @@ static void world_and_sub_groups(tutti_group *world, size_t sizes_used)
     for (size_t i = 0; i < sizes_used && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         all_patterns(world, &m, sizes[i], (int)i * 1000, true);
     }
-    EXPECT_OK(tutti_group_split(world, rank % 2, -rank, NULL, &half, &err)); /* the other way round */
+    EXPECT_OK(tutti_group_split(world, rank % 2, -rank, NULL, &half, &err)); /* ranks in reverse order */
     if (tutti_group_size(half) > 1) {
         for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++) {
             all_patterns(half, &m, few[i], (int)i * 1000 + 7, true);
@@ -198,8 +198,8 @@ static void read_by_the_kernel(void)
         const struct reference_call c = {
             .kind = kinds[k], .dtype = TUTTI_F32, .size = tutti_group_size(g), .rows = 1, .count = 1000};
         run_call(g, &c, blocks[0], blocks[1]);
-        const char *way = tutti_group_algorithm(g, 0);
-        const bool copied_once = way && strcmp(way, "single_copy") == 0;
+        const char *algorithm = tutti_group_algorithm(g, 0);
+        const bool copied_once = algorithm && strcmp(algorithm, "single_copy") == 0;
         EXPECT(copied_once ? !folds : folds || !always_allowed);
     }
     free(blocks[0]);
@@ -226,8 +226,8 @@ static void parts_at_the_end(tutti_group *g)
     DLTensor input = tutti_tensor_1d(in + large - counts[rank], &counts[rank], TUTTI_I8);
     DLTensor output = tutti_tensor_1d(out, &all, TUTTI_I8);
     EXPECT_OK(tutti_all_gather_v(g, &input, &output, 0, counts, NULL, TUTTI_CALL(.error = &err)));
-    const char *way = tutti_group_algorithm(g, 0);
-    EXPECT(way && strcmp(way, "zero_copy") == 0);
+    const char *algorithm = tutti_group_algorithm(g, 0);
+    EXPECT(algorithm && strcmp(algorithm, "zero_copy") == 0);
     for (int64_t i = 0; i < all; i++) {
         const int64_t behind = i - counts[0];
         failures += out[i] != (behind < 0 ? 1 : behind / (int64_t)PAGE + 2);

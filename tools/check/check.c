@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank's way through the suite, and how the ranks agree on what a case has come to.
+ * How one rank runs the suite, and how the ranks agree on what a case has come to.
  *
  * The world group carries the agreement; the group under test is made from the same parent, so that a case that spoils
  * its group costs that group only: it is replaced. After three of them the run stops, because each may have cost a
@@ -130,7 +130,7 @@ bool tti_check_status(struct tti_check *c, const char *what, tutti_status status
         tti_check_fail(c, "%s: expected %s, got %s%s%s", what, tutti_status_name(wanted), tutti_status_name(seen),
                        printed ? ": " : "", printed ? c->error.message : "");
     }
-    /* sabotage is reported, but changes no rank's way through the case */
+    /* sabotage is reported, but no rank does anything else because of it */
     return status == wanted;
 }
 
@@ -305,7 +305,7 @@ void tti_check_end(struct tti_check *c)
     }
 }
 
-/* ---- the whole way ---- */
+/* ---- the whole suite ---- */
 
 static void all_cases(struct tti_check *c)
 {

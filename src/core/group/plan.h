@@ -44,7 +44,7 @@ struct tti_formation_watch {
 /* The last step of forming a group is a record TTI_GROUP_READY/RANK. A rank that has put it has done its part. */
 #define TTI_GROUP_READY "ready"
 
-/* Everything that two ways of forming a group differ in. */
+/* Everything that two procedures that form a group differ in. */
 struct tti_group_plan {
     int32_t rank;
     int32_t size;

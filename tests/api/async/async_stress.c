@@ -171,7 +171,7 @@ static uint64_t sum_of(const uint64_t *values, int64_t count)
 static void settle(struct operation *o, int lane, uint64_t sum)
 {
     if (o->work) {
-        wait_in_some_way(o, mix(o->key, 9));
+        wait_by_draw(o, mix(o->key, 9));
     }
     if (o->status == TUTTI_OK) {
         atomic_fetch_add_explicit(&taken_in[o->rank][lane], sum, memory_order_relaxed);

@@ -254,7 +254,7 @@ static inline void compare(const struct operation *o)
 
 /* ---- ends ---- */
 
-static inline void wait_in_some_way(struct operation *o, uint64_t draw)
+static inline void wait_by_draw(struct operation *o, uint64_t draw)
 {
     int32_t ended = 0;
     int fd = -1;
@@ -289,7 +289,7 @@ static inline void wait_in_some_way(struct operation *o, uint64_t draw)
 static inline void end(struct operation *o, uint64_t draw)
 {
     if (o->work) {
-        wait_in_some_way(o, draw);
+        wait_by_draw(o, draw);
     } else {
         /* the operation itself ends at its deadline, so the test does not hang without an error */
         while (o->expects_call && atomic_load_explicit(&o->calls, memory_order_acquire) == 0) {

@@ -253,24 +253,24 @@ struct relay {
     int port; /* of the server */
     char url[64];
     pthread_t thread;
-    int spoil_way;
+    int spoil_direction;
     long spoil_at; /* -1: nothing */
     size_t counts[2];
     unsigned char kept[2][4096];
 };
 
-static bool carry(struct relay *r, int way, int from, int to)
+static bool carry(struct relay *r, int direction, int from, int to)
 {
     unsigned char bytes[4096];
     const ssize_t count = recv(from, bytes, sizeof(bytes), 0);
     for (ssize_t i = 0; i < count; i++) {
-        if (r->spoil_way == way && r->spoil_at == (long)r->counts[way]) {
+        if (r->spoil_direction == direction && r->spoil_at == (long)r->counts[direction]) {
             bytes[i] ^= 0x10;
         }
-        if (r->counts[way] < sizeof(r->kept[way])) {
-            r->kept[way][r->counts[way]] = bytes[i];
+        if (r->counts[direction] < sizeof(r->kept[direction])) {
+            r->kept[direction][r->counts[direction]] = bytes[i];
         }
-        r->counts[way]++;
+        r->counts[direction]++;
     }
     return count > 0 && send(to, bytes, (size_t)count, MSG_NOSIGNAL) == count;
 }
@@ -298,11 +298,11 @@ static void *run_relay(void *argument)
     return NULL;
 }
 
-static struct relay *start_relay(const struct fixture *f, int way, long at)
+static struct relay *start_relay(const struct fixture *f, int direction, long at)
 {
     struct relay *r = calloc(1, sizeof(*r));
     assert_non_null(r);
-    *r = (struct relay){.port = f->port, .spoil_way = way, .spoil_at = at};
+    *r = (struct relay){.port = f->port, .spoil_direction = direction, .spoil_at = at};
     r->listener = listen_here(r->url, sizeof(r->url));
     assert_int_equal(pthread_create(&r->thread, NULL, run_relay, r), 0);
     return r;
@@ -350,9 +350,9 @@ static void a_relay_in_between_reads_nothing(void **state)
     assert_int_equal(r->counts[TO_SERVER], GET_AT + TTI_FRAME_HEADER + 8 + TTI_SODIUM_TAG);
     assert_int_equal(r->counts[TO_CLIENT], GET_REPLY + TTI_FRAME_HEADER + 8 + TTI_SODIUM_TAG);
     static const char *const words[] = {"key in", "secret", "greeting", "welcome", "token"};
-    for (int way = 0; way < 2; way++) {
+    for (int direction = 0; direction < 2; direction++) {
         for (int i = 0; i < 5; i++) {
-            assert_null(memmem(r->kept[way], r->counts[way], words[i], strlen(words[i])));
+            assert_null(memmem(r->kept[direction], r->counts[direction], words[i], strlen(words[i])));
         }
     }
     /* A replay of the same bytes: the server has another nonce by now. */
@@ -372,7 +372,7 @@ static void a_relay_in_between_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     static const struct {
-        int way;
+        int direction;
         long at;
         bool greeted; /* the greeting has passed by then */
     } places[] = {
@@ -399,17 +399,18 @@ static void a_relay_in_between_changes_nothing(void **state)
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         char value[8] = "before";
         tutti_status of_get;
-        struct relay *r = start_relay(f, places[i].way, places[i].at);
+        struct relay *r = start_relay(f, places[i].direction, places[i].at);
         const tutti_status of_set = talk(r, places[i].greeted ? LONG_MS : 0, &of_get, value);
-        const bool in_get = places[i].at >= GET_REPLY && places[i].way == TO_CLIENT;
+        const bool in_get = places[i].at >= GET_REPLY && places[i].direction == TO_CLIENT;
         if (of_get == TUTTI_OK || (of_set == TUTTI_OK) != in_get || strcmp(value, "before") != 0) {
-            fail_msg("byte %ld on the way %d: %d, %d, \"%s\"", places[i].at, places[i].way, of_set, of_get, value);
+            fail_msg("byte %ld in direction %d: %d, %d, \"%s\"", places[i].at, places[i].direction, of_set, of_get,
+                     value);
         }
         pthread_join(r->thread, NULL);
         free(r);
-        /* A set that was changed on its way to the server has not happened; one whose reply was changed has. */
+        /* A set that was changed before it reached the server has not happened; one whose reply was changed has. */
         assert_int_equal(tti_store_get(f->served, "key in between", NULL, 0, NULL, 0, NULL) == TUTTI_TIMEOUT,
-                         !places[i].greeted || places[i].way == TO_SERVER);
+                         !places[i].greeted || places[i].direction == TO_SERVER);
         assert_int_equal(tti_store_remove(f->served, "key in between", NULL), TUTTI_OK);
     }
     expect_unharmed(f);

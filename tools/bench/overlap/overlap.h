@@ -2,7 +2,7 @@
 /*
  * Shared by the files of `tutti bench overlap`.
  *
- * A step is a computation and the all_reduce of gradients, of equal length. The forms are ways to run the two; each is
+ * A step is a computation and the all_reduce of gradients, of equal length. The forms run the two differently; each is
  * measured in every round, one after the other.
  */
 #ifndef TTI_BENCH_OVERLAP_OVERLAP_H
@@ -30,7 +30,7 @@ bool tti_compute_calibrate(struct tti_compute *compute, struct tti_bench *b, int
 /* Part number `part` of `parts` of a step's computation. */
 void tti_compute_run(struct tti_compute *compute, int part, int parts);
 
-/* ---- steps.c: the forms, ways to run a step ---- */
+/* ---- steps.c: the forms of a step ---- */
 
 #define TTI_OVERLAP_BYTES     65536 /* of all gradients together, about */
 #define TTI_OVERLAP_CHUNKS    64    /* at most */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ways to run a step. They communicate the same gradients, which lie one behind the other in memory: as one tensor,
+ * The forms of a step. They communicate the same gradients, which lie one behind the other in memory: as one tensor,
  * as the chunks of a pipeline, or, as a model has them, in more tensors than there are buckets.
  */
 #include "bench/overlap/overlap.h"

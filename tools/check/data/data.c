@@ -187,7 +187,7 @@ void tti_check_generate(void *out, tutti_dtype dtype, enum tti_check_pattern pat
     }
     const struct tti_check_format *f = tti_check_format_of(dtype);
     if (dtype == TUTTI_F32 && pattern == TTI_CHECK_PLAIN) {
-        /* the same as below; tens of MiB go this way */
+        /* the same as below, faster: for tens of MiB */
         for (size_t i = 0; i < count; i++) {
             uint32_t bits;
             memcpy(&bits, bytes + 4 * i, 4);

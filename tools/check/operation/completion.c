@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ways in which an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and
+ * How an operation is brought to its end. Each asynchronous one relies on one promise of tutti/work.h and
  * on nothing else: the one with a descriptor neither tests nor waits before it is readable, the one with a callback
  * sleeps until it is called. A work that keeps such a promise late or never is waited for all the same, since its
  * buffers are in use.
@@ -28,7 +28,7 @@ static void fail_timeout(struct tti_check *c, const char *what)
     tti_check_fail(c, "%s within %lld ms", what, (long long)completion_timeout_ms(c));
 }
 
-/* ---- the ways ---- */
+/* ---- waiting for the end ---- */
 
 static void poll_work(struct tti_check *c, tutti_work *work)
 {

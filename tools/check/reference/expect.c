@@ -123,6 +123,6 @@ bool tti_check_expect_i64(struct tti_check *c, const char *what, int64_t got, in
     if (seen != wanted) {
         tti_check_fail(c, "%s: expected %lld, got %lld", what, (long long)wanted, (long long)seen);
     }
-    /* sabotage is reported, but changes no rank's way through the case */
+    /* sabotage is reported, but no rank does anything else because of it */
     return got == wanted;
 }

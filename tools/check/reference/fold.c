@@ -196,7 +196,7 @@ void tti_check_fold_add(struct tti_check_fold *fold, const void *source, double 
 {
     const struct tti_check_format *f = tti_check_format_of(fold->dtype);
     if (fold->dtype == TUTTI_F32 && fold->op == TUTTI_SUM && !fold->bounded) {
-        /* the same as below; tens of MiB go this way */
+        /* the same as below, faster: for tens of MiB */
         const unsigned char *bytes = source;
         for (size_t i = 0; i < fold->count; i++) {
             float x;

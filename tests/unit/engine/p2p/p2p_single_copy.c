@@ -102,7 +102,7 @@ static void heap_of_the_receiver_is_better(void **state)
 static void unreadable_memory_is_sent(void **state)
 {
     (void)state;
-    for (int way = 0; way < 3; way++) {
+    for (int mode = 0; mode < 3; mode++) {
         struct field *f = remote_open(0);
         struct tti_segment_header *header = tti_header(f->c.engines[0], 0);
         const uint32_t pid = header->pid;
@@ -111,9 +111,9 @@ static void unreadable_memory_is_sent(void **state)
         tutti_op recvs[3];
         void *out[3];
         void *in[3];
-        fill(f->memory[0][PRIVATE], MOST, way);
+        fill(f->memory[0][PRIVATE], MOST, mode);
         memset(f->memory[1][PRIVATE], 0xff, BYTES);
-        header->pid = way == 0 ? NO_PID : pid;
+        header->pid = mode == 0 ? NO_PID : pid;
         for (int i = 0; i < 3; i++) {
             sends[i] = send_op(f->memory[0][PRIVATE], &counts[i], 1, i);
             out[i] = post(f, 0, &sends[i], MINUTE);
@@ -125,7 +125,7 @@ static void unreadable_memory_is_sent(void **state)
                 f->c.engines[1]->heap = NULL; /* private, too */
             }
             in[i] = post(f, 1, &recvs[i], MINUTE);
-            if (i == 0 && way > 0) {
+            if (i == 0 && mode > 0) {
                 const struct tti_incoming *m = f->c.engines[1]->p2p->peers[0].fetching;
                 assert_true(m && m->arrived > 0 && m->arrived < m->bytes);
                 header->pid = NO_PID;
@@ -139,7 +139,7 @@ static void unreadable_memory_is_sent(void **state)
             }
             assert_int_equal(end(f, 0, out[i]), TUTTI_OK);
             assert_int_equal(end(f, 1, in[i]), TUTTI_OK);
-            assert_int_equal(wrong(recvs[i].dst, (size_t)counts[i], way), 0);
+            assert_int_equal(wrong(recvs[i].dst, (size_t)counts[i], mode), 0);
         }
         header->pid = pid;
         assert_true(refused(f));
@@ -220,12 +220,12 @@ static void memory_that_is_not_mapped_is_requested(void **state)
 {
     (void)state;
     const size_t bytes = OFFERED * sizeof(int32_t);
-    for (int way = 0; way < 3; way++) {
+    for (int mode = 0; mode < 3; mode++) {
         struct field *f = remote_open(0);
         struct tti_engine *e = f->c.engines[0];
         unsigned char *hole = pages_of(2 * bytes);
-        assert_int_equal(mprotect(way == 0 ? hole : hole + bytes, bytes, PROT_NONE), 0);
-        const uint64_t address = way == 2 ? ((UINT64_C(1) << 56) - bytes) : (uintptr_t)hole + (size_t)way * bytes / 2;
+        assert_int_equal(mprotect(mode == 0 ? hole : hole + bytes, bytes, PROT_NONE), 0);
+        const uint64_t address = mode == 2 ? ((UINT64_C(1) << 56) - bytes) : (uintptr_t)hole + (size_t)mode * bytes / 2;
         int32_t *in = f->memory[0][PRIVATE];
         tutti_op op = recv_op(in, OFFERED, 1, 0);
         memset(in, 0xff, bytes);
@@ -237,7 +237,7 @@ static void memory_that_is_not_mapped_is_requested(void **state)
         assert_true(atomic_load(&tti_pair(e, 0, 1)->target) == 0);
         assert_true(atomic_load(&tti_pair(e, 0, 0)->intent) == 0);
         static int32_t data[OFFERED];
-        fill(data, OFFERED, way);
+        fill(data, OFFERED, mode);
         struct tti_record rest = offer_of(bytes);
         rest.place = 0;
         rest.here = (uint32_t)bytes / 2;
@@ -250,7 +250,7 @@ static void memory_that_is_not_mapped_is_requested(void **state)
         while (!test(f, 0, r)) {
         }
         assert_int_equal(end(f, 0, r), TUTTI_OK);
-        assert_int_equal(wrong(in, OFFERED, way), 0);
+        assert_int_equal(wrong(in, OFFERED, mode), 0);
         munmap(hole, 2 * bytes);
         field_close(f);
     }

@@ -16,11 +16,11 @@ static const int64_t counts[] = {OFFERS_FROM / 4, OFFERS_FROM / 4 + 1, 16385,  T
 static void each_byte_is_copied_once(void **state)
 {
     (void)state;
-    for (int way = 0; way < 10; way++) {
-        const bool threads = way >= 8;
-        const bool late = way % 2 != 0;
-        const enum where from = way & 2 ? HEAP : PRIVATE;
-        const enum where to = way & 4 ? HEAP : PRIVATE;
+    for (int mode = 0; mode < 10; mode++) {
+        const bool threads = mode >= 8;
+        const bool late = mode % 2 != 0;
+        const enum where from = mode & 2 ? HEAP : PRIVATE;
+        const enum where to = mode & 4 ? HEAP : PRIVATE;
         struct field *f = field_open(2, threads);
         for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
             const uint64_t n = (uint64_t)counts[i] * sizeof(int32_t);
@@ -56,19 +56,19 @@ static void offers_hold_nothing_back(void **state)
 {
     (void)state;
     enum { SENDS = 3 * TTI_OFFERS };
-    for (int way = 0; way < 3; way++) {
-        struct field *f = field_open(2, way == 2);
+    for (int mode = 0; mode < 3; mode++) {
+        struct field *f = field_open(2, mode == 2);
         const int64_t count = 10000;
         tutti_op ops[SENDS + 1];
         void *batches[SENDS + 1];
-        int32_t *out = f->memory[0][way == 0 ? HEAP : PRIVATE];
+        int32_t *out = f->memory[0][mode == 0 ? HEAP : PRIVATE];
         int32_t *in = f->memory[1][HEAP];
         fill(out, SENDS * (size_t)count, 7);
         for (int i = 0; i <= SENDS; i++) {
             ops[i] = send_op(out + (i % SENDS) * count, &count, 1, i);
             batches[i] = post(f, 0, &ops[i], MINUTE);
         }
-        assert_int_equal(f->c.engines[0]->p2p->peers[1].offers, way == 1 ? 0 : TTI_OFFERS);
+        assert_int_equal(f->c.engines[0]->p2p->peers[1].offers, mode == 1 ? 0 : TTI_OFFERS);
         for (int i = SENDS; i >= 0; i--) {
             tutti_op recv = recv_op(in, (size_t)count, 0, i);
             void *r = post(f, 1, &recv, MINUTE);
