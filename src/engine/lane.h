@@ -57,12 +57,14 @@ enum tti_class {
  * 1 are the descriptor. */
 enum {
     TTI_PREPARED_CLASS =
-        2, /* class; whether the call announces its end; from bit 8 the bytes of an all_reduce in lines */
+        2, /* class; whether the call announces its end; of an all_reduce in lines: 16 bits of bytes, 32 bits of what it
+              adds to bytes_copied */
     TTI_PREPARED_FOLD = 3 /* address of the fold function of an all_reduce in lines; 0 for other calls */
 };
-#define TTI_PREPARED_CLASSES    UINT64_C(3)
-#define TTI_PREPARED_ANNOUNCES  UINT64_C(4) /* the call ends by publishing TTI_PHASE_FINAL */
-#define TTI_PREPARED_BYTES_FROM 8
+#define TTI_PREPARED_CLASSES     UINT64_C(3)
+#define TTI_PREPARED_ANNOUNCES   UINT64_C(4) /* the call ends by publishing TTI_PHASE_FINAL */
+#define TTI_PREPARED_BYTES_FROM  16
+#define TTI_PREPARED_COPIED_FROM 32
 
 /* The algorithm of a large call: tti_engine_algorithm gives its name. */
 enum tti_algorithm {

@@ -44,28 +44,57 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
 
 /* ---- the two halves of a small call, inline --------------------------------------------------------------------- */
 
+/* Whether a call can publish its arrival, as far as earlier calls of this rank have found out: its slot was last used by
+ * a call that every peer has ended. */
+static inline bool tti_has_old_credit(const struct tti_lane *lane, uint64_t call)
+{
+    return lane->credit + TTI_RING > call;
+}
+
 /* Waits until every peer has ended the call whose slot the current call takes. */
 tutti_status tti_await_credit(struct tti_lane *lane);
 
 /* Writes data of more than TTI_FIRST_LINE bytes into the line, and into packets if the line is too short. */
 void tti_arrival_write(struct tti_lane *lane, struct tti_arrival *line, const unsigned char *payload, size_t bytes);
 
-static inline void tti_arrival_fill(struct tti_lane *lane, struct tti_arrival *line, const void *payload, size_t bytes)
+static_assert(TTI_FIRST_LINE <= 48, "three words of 16 bytes cover it");
+
+/* Copies at most TTI_FIRST_LINE bytes, in words that overlap: without a call, and with few branches. */
+static inline void tti_copy_first_line(unsigned char *to, const unsigned char *from, size_t bytes)
 {
     if (bytes == sizeof(uint64_t)) { /* one number, or two: the most frequent call that is bound by latency */
-        memcpy(line->payload, payload, sizeof(uint64_t));
-    } else if (bytes <= TTI_FIRST_LINE) {
-        tti_copy(line->payload, payload, bytes);
+        memcpy(to, from, 8);
+    } else if (bytes >= 16) {
+        memcpy(to, from, 16);
+        memcpy(to + (bytes - 16) / 2, from + (bytes - 16) / 2, 16);
+        memcpy(to + bytes - 16, from + bytes - 16, 16);
+    } else if (bytes > 8) {
+        memcpy(to, from, 8);
+        memcpy(to + bytes - 8, from + bytes - 8, 8);
+    } else if (bytes >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + bytes - 4, from + bytes - 4, 4);
+    } else if (bytes > 0) {
+        to[0] = from[0];
+        to[bytes / 2] = from[bytes / 2];
+        to[bytes - 1] = from[bytes - 1];
+    }
+}
+
+static inline void tti_arrival_fill(struct tti_lane *lane, struct tti_arrival *line, const void *payload, size_t bytes)
+{
+    if (bytes <= TTI_FIRST_LINE) {
+        tti_copy_first_line(line->payload, payload, bytes);
     } else {
         tti_arrival_write(lane, line, payload, bytes);
     }
 }
 
-/* `small` is a constant: the call is not of the large class. */
-static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *payload, size_t bytes, const bool small)
+/* `lines` is a constant: the call is of the line class. Then lane->sources becomes the own data for this rank. */
+static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *payload, size_t bytes, const bool lines)
 {
     const uint64_t call = lane->call;
-    if (__builtin_expect(lane->credit + TTI_RING <= call, 0)) {
+    if (__builtin_expect(!tti_has_old_credit(lane, call), 0)) {
         tutti_status status = tti_await_credit(lane);
         if (status != TUTTI_OK) {
             return status;
@@ -79,7 +108,8 @@ static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *pay
     line->descriptor[0] = first;
     line->descriptor[1] = second;
     line->digest = lane->digest;
-    if (small) {
+    if (lines) {
+        lane->sources[e->rank] = line->payload;
         tti_publish_for(e, lane->sleepers, &line->sequence, call);
     } else {
         tti_lane_publish(lane, &line->sequence, call);
@@ -90,26 +120,23 @@ static inline tutti_status tti_arrive_now(struct tti_lane *lane, const void *pay
 /* Waits for a peer's arrival in a call of the packets class, and for its packets. */
 tutti_status tti_await_packets(struct tti_lane *lane, int peer);
 
-/* `lines` is a constant: the call is of the line class. Then lane->sources become all ranks' data. */
+/* `lines` is a constant: the call is of the line class. Then lane->sources become the data of the peers. */
 static inline tutti_status tti_await_every_peer(struct tti_lane *lane, const bool lines)
 {
     const int rank = lane->engine->rank;
     const int size = lane->engine->size;
     const uint64_t call = lane->call;
-    const uint64_t first = lane->descriptor[0];
-    const uint64_t second = lane->descriptor[1];
-    const uint32_t before = lane->digest;
     const void **sources = lane->sources;
     unsigned char *const *controls =
         lane->controls; /* in a local: for the compiler, a store into sources might change it */
     uint64_t differences = tti_descriptor_marked(lane->descriptor);
     for (int r = 0; r < size; r++) {
+        if (r == rank) {
+            continue;
+        }
         struct tti_arrival *line = tti_arrival_in(controls, r, call);
         if (lines) {
             sources[r] = line->payload;
-        }
-        if (r == rank) {
-            continue;
         }
         tutti_status status = !lines && lane->class == TTI_CLASS_PACKETS
                                   ? tti_await_packets(lane, r)
@@ -118,7 +145,8 @@ static inline tutti_status tti_await_every_peer(struct tti_lane *lane, const boo
             return status;
         }
         /* 0 if this call and all calls before it are the same on both ranks */
-        differences |= (line->descriptor[0] ^ first) | (line->descriptor[1] ^ second) | (line->digest ^ before);
+        differences |= (line->descriptor[0] ^ lane->descriptor[0]) | (line->descriptor[1] ^ lane->descriptor[1]) |
+                       (line->digest ^ lane->digest);
     }
     lane->credit = call;
     return __builtin_expect(differences == 0, 1) ? TUTTI_OK : tti_find_difference(lane);

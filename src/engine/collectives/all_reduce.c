@@ -9,21 +9,15 @@
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/all_reduce_algorithms.h"
+#include "engine/collectives/all_reduce_lines.h"
 #include "engine/collectives/collectives.h"
-#include "kernels/dispatch.h"
 
-/* In the arrival lines alone. Not for PREMUL_SUM, whose factor travels behind the data. */
+/* The first call of an operation, and one that runs in two steps or may be cancelled: engine.c runs the others. */
 static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
 {
-    const size_t bytes = op->prepared[TTI_PREPARED_CLASS] >> TTI_PREPARED_BYTES_FROM;
-    const tutti_status status = tti_arrive_and_wait(lane, op->src, bytes);
+    const tutti_status status = tti_arrive_and_wait(lane, op->src, tti_all_reduce_line_bytes(op));
     if (status == TUTTI_OK) {
-        const size_t size = (size_t)lane->engine->size;
-        lane->bytes_copied += (size + 1) * bytes;
-        if (bytes > 0) {
-            tti_fold_function *const fold = (tti_fold_function *)(uintptr_t)op->prepared[TTI_PREPARED_FOLD];
-            tti_fold_by(fold, op->dtype, op->dst, lane->sources, size, op->count, NULL);
-        }
+        tti_all_reduce_fold_lines(lane, op);
     }
     return status;
 }

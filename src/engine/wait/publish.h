@@ -39,6 +39,16 @@ void tti_wake_own(const struct tti_engine *e, _Atomic uint32_t *word);
 void tti_publish_fenced(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
                         uint64_t value);
 
+/* Stores a value that other ranks may wait for, where sleepers run barriers. True: some sleep on words of this rank. */
+static inline bool tti_publish_unfenced(const _Atomic uint64_t *sleepers, _Atomic uint64_t *word, uint64_t value)
+{
+    /* release: pairs with the waiters' acquire loads */
+    atomic_store_explicit(word, value, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* orders the compiler; the sleeper's barrier orders the CPU */
+    /* seq_cst: pairs with the fetch_or in tti_sleep, through the sleeper's barrier */
+    return __builtin_expect(atomic_load_explicit(sleepers, memory_order_seq_cst) != 0, 0);
+}
+
 /* Stores a value that other ranks may wait for, and wakes those that sleep on it. */
 static inline void tti_publish_for(const struct tti_engine *e, const _Atomic uint64_t *sleepers, _Atomic uint64_t *word,
                                    uint64_t value)
@@ -47,11 +57,7 @@ static inline void tti_publish_for(const struct tti_engine *e, const _Atomic uin
         tti_publish_fenced(e, sleepers, word, value);
         return;
     }
-    /* release: pairs with the waiters' acquire loads */
-    atomic_store_explicit(word, value, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); /* orders the compiler; the sleeper's barrier orders the CPU */
-    /* seq_cst: pairs with the fetch_or in tti_sleep, through the sleeper's barrier */
-    if (__builtin_expect(atomic_load_explicit(sleepers, memory_order_seq_cst) != 0, 0)) {
+    if (tti_publish_unfenced(sleepers, word, value)) {
         tti_wake_sleepers(e, sleepers, word);
     }
 }
