@@ -52,6 +52,17 @@ struct tti_persistent *tti_persistent_hold(tutti_persistent *handle, const char 
     return p;
 }
 
+tutti_status tti_persistent_refuse_alone(tutti_persistent *handle, const char *function, tutti_error *error)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_persistent *p = tti_persistent_hold(handle, function, error, &status);
+    if (p) {
+        tti_persistent_drop(p);
+        status = tti_persistent_not_there(function, TUTTI_BUSY, error);
+    }
+    return status;
+}
+
 /* ---- memory that is freed --------------------------------------------------------------------------------------- */
 
 /* Tensors do not cross the end of a block. */
@@ -60,17 +71,15 @@ static bool begins_in(const DLTensor *t, const void *memory, size_t bytes)
     return t && (uintptr_t)t->data + t->byte_offset - (uintptr_t)memory < bytes;
 }
 
-static bool uses_block(const struct tti_block_user *user, const void *memory, size_t bytes)
+static void mark_freed(struct tti_block_user *user, const void *memory, size_t bytes)
 {
-    const struct tti_persistent *p =
-        (const struct tti_persistent *)((const char *)user - offsetof(struct tti_persistent, user));
+    struct tti_persistent *p = (struct tti_persistent *)((char *)user - offsetof(struct tti_persistent, user));
     for (size_t i = 0; i < p->count; i++) {
         const struct tti_signature *s = &p->operations[i].signature;
         if (begins_in(s->input, memory, bytes) || begins_in(s->output, memory, bytes)) {
-            return true;
+            tti_persistent_mark(p, TTI_PERSISTENT_FREED);
         }
     }
-    return false;
 }
 
 /* ---- init ------------------------------------------------------------------------------------------------------- */
@@ -144,12 +153,16 @@ static tutti_status add(struct tti_persistent *p, const tutti_persistent_op *o, 
         p->call.error = NULL;
         p->call.callback = k.callback;
         p->cached_group = tti_handles_cache(&tti_groups, p->group);
-        p->is_direct = p->is_direct && needs_engine_only(k.task, k.callback);
+        p->lane = &g->lane_queues[p->call.lane];
+        p->run = g->backend->ops->run;
+        p->state = g->state;
         if (needs_engine_only(k.task, k.callback)) {
             made->op = k.task->op;
             made->tally = tti_task_take_tally(g, &made->op);
+        } else {
+            tti_persistent_mark(p, TTI_PERSISTENT_BY_WORKS);
         }
-        p->count++;
+        p->end = &p->operations[++p->count];
     }
     return tti_start_refuse(k.work, status);
 }
@@ -175,7 +188,6 @@ static struct tti_persistent *allocate(size_t count)
             return NULL;
         }
         pthread_mutex_init(&p->lock, NULL);
-        p->is_direct = true;
     }
     return p;
 }
@@ -219,7 +231,8 @@ tutti_status tutti_persistent_init(tutti_group *group, const tutti_persistent_op
     }
     tti_error_clear(&p->outcome);
     p->handle = handle; /* before another thread has it */
-    p->user.uses = uses_block;
+    p->users = &tti_handle_slot_of(&tti_persistents, handle)->word;
+    p->user.freed = mark_freed;
     tti_block_user_add(&p->user);
     *persistent = handle;
     return tti_error_clear(error);
@@ -229,10 +242,9 @@ tutti_status tutti_persistent_init(tutti_group *group, const tutti_persistent_op
 
 tutti_status tutti_persistent_release(tutti_persistent *persistent, tutti_error *error)
 {
-    tutti_status status = TUTTI_OK;
-    struct tti_persistent *p = tti_persistent_hold_alone(persistent, "persistent_release", error, &status);
+    struct tti_persistent *p = tti_persistent_hold_alone(persistent);
     if (!p) {
-        return status;
+        return tti_persistent_refuse_alone(persistent, "persistent_release", error);
     }
     tti_handles_retain(&tti_persistents,
                        p->handle); /* retire wants the caller as a user that does not exclude others */
@@ -241,7 +253,7 @@ tutti_status tutti_persistent_release(tutti_persistent *persistent, tutti_error 
         tti_persistent_drop(p);
         return tti_persistent_not_there("persistent_release", TUTTI_BUSY, error);
     }
-    for (size_t i = 0; p->is_running && i < p->started; i++) {
+    for (size_t i = 0; tti_persistent_is(p, TTI_PERSISTENT_RUNNING) && i < p->started; i++) {
         tutti_work_release(p->works[i]);
     }
     tti_block_user_remove(&p->user);

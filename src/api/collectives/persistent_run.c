@@ -13,7 +13,7 @@
 #include "core/group/group_table.h"
 
 /* By works. What a blocking call checks comes before the start. */
-__attribute__((noinline)) static tutti_status run_works(struct tti_persistent *p, tutti_error *error)
+static tutti_status run_works(struct tti_persistent *p, tutti_error *error)
 {
     struct tti_call c;
     tutti_error cause;
@@ -27,83 +27,100 @@ __attribute__((noinline)) static tutti_status run_works(struct tti_persistent *p
     return status == TUTTI_OK ? tti_persistent_wait_all(p, TUTTI_FOREVER, "persistent_run", error) : status;
 }
 
-__attribute__((noinline)) static void fail_direct(struct tti_persistent *p, struct tti_group *g, size_t i,
-                                                  tutti_status status, tutti_error *cause)
+__attribute__((noinline)) static tutti_status run_works_alone(struct tti_persistent *p, tutti_error *error)
 {
-    struct tti_persistent_operation *o = &p->operations[i];
+    const tutti_status status = run_works(p, error);
+    tti_persistent_drop_alone(p);
+    return status;
+}
+
+static struct tti_group *group_of(const struct tti_persistent *p)
+{
+    return p->cached_group.slot->object;
+}
+
+__attribute__((noinline)) static void fail_direct(struct tti_persistent *p, struct tti_persistent_operation *o,
+                                                  tutti_status status)
+{
     if (o->tally) {
         tti_flight_call_failed(o->tally, status);
     }
-    tti_group_share_failure(g, p->call.lane);
-    tti_call_describe(cause, g, &o->op);
+    tti_group_share_failure(group_of(p), p->call.lane);
+    tti_call_describe(&p->cause, group_of(p), &o->op);
     if (tti_run_outranks(status, p->status)) {
         p->status = status;
-        tti_persistent_report("persistent_run", p->count, i, cause, &p->outcome);
+        tti_persistent_report("persistent_run", p->count, (size_t)(o - p->operations), &p->cause, &p->outcome);
     }
+}
+
+__attribute__((noinline)) static tutti_status run_recorded(struct tti_persistent *p, struct tti_persistent_operation *o)
+{
+    return group_of(p)->flight ? tti_task_run_timed(group_of(p), &o->op, &p->cause)
+                               : p->run(p->state, &o->op, &p->cause);
 }
 
 /* With the group held and the lane taken. */
-static inline tutti_status run_direct(struct tti_persistent *p, struct tti_group *g)
+static inline void run_direct(struct tti_persistent *p)
 {
-    tutti_error cause;
     p->status = TUTTI_OK;
-    for (size_t i = 0; i < p->count; i++) {
-        struct tti_persistent_operation *o = &p->operations[i];
+    struct tti_persistent_operation *o = p->operations;
+    struct tti_persistent_operation *const end = p->end;
+    do {
         tutti_status status;
         if (__builtin_expect(o->tally != NULL, 1)) {
             tti_flight_call_begin(o->tally);
-            status = g->backend->ops->run(g->state, &o->op, &cause);
+            status = p->run(p->state, &o->op, &p->cause);
             tti_flight_call_end(o->tally, o->op.sequence);
         } else {
-            status = g->flight ? tti_task_run_timed(g, &o->op, &cause) : g->backend->ops->run(g->state, &o->op, &cause);
+            status = run_recorded(p, o);
         }
         if (__builtin_expect(status != TUTTI_OK, 0)) {
-            fail_direct(p, g, i, status, &cause);
+            fail_direct(p, o, status);
         }
-    }
-    return p->status;
+    } while (++o < end);
 }
 
-/* Behind other operations of the lane. */
-__attribute__((noinline)) static tutti_status enter_slow(struct tti_persistent *p, struct tti_group *g)
+/* Takes the lane behind its other operations. False: not before the deadline. */
+__attribute__((noinline)) static bool enter_slow(struct tti_persistent *p)
 {
-    tutti_error cause;
     tutti_op *op = &p->operations[0].op;
-    const tutti_status status = tti_lane_enter(&g->lane_queues[p->call.lane], op->timeout_ms, &op->begun_ns, &cause);
-    if (status != TUTTI_OK) {
-        tti_call_describe(&cause, g, op);
-        tti_persistent_report("persistent_run", p->count, 0, &cause, &p->outcome);
-        p->status = status;
+    p->status = tti_lane_enter(p->lane, op->timeout_ms, &op->begun_ns, &p->cause);
+    if (p->status != TUTTI_OK) {
+        tti_call_describe(&p->cause, group_of(p), op);
+        tti_persistent_report("persistent_run", p->count, 0, &p->cause, &p->outcome);
     }
-    return status;
+    return p->status == TUTTI_OK;
+}
+
+/* Reports the outcome of a run: with the group held. */
+__attribute__((noinline)) static void report(const struct tti_persistent *p, tutti_error *error)
+{
+    if (p->status == TUTTI_OK) {
+        tti_error_clear(error);
+        tti_call_describe(error, group_of(p), &p->operations[p->count - 1].op);
+    } else {
+        *error = p->outcome;
+    }
 }
 
 tutti_status tutti_persistent_run(tutti_persistent *persistent, tutti_error *error)
 {
-    tutti_status status = TUTTI_OK;
-    struct tti_persistent *p = tti_persistent_hold_alone(persistent, "persistent_run", error, &status);
+    struct tti_persistent *p = tti_persistent_hold_alone(persistent);
     if (!p) {
-        return status;
+        return tti_persistent_refuse_alone(persistent, "persistent_run", error);
     }
-    if (!p->is_direct || p->is_running || tti_persistent_is_freed(p) || tti_thread.open_scopes != 0 ||
-        !tti_cached_handle_retain(&p->cached_group)) {
-        status = run_works(p, error);
-        tti_persistent_drop_alone(p);
-        return status;
+    if (tti_persistent_is(p, ~0u) || tti_thread.open_scopes != 0 || !tti_cached_handle_retain(&p->cached_group)) {
+        return run_works_alone(p, error);
     }
-    struct tti_group *g = p->cached_group.slot->object;
-    struct tti_lane_queue *lane = &g->lane_queues[p->call.lane];
-    if (tti_lane_try_enter(lane) || (status = enter_slow(p, g)) == TUTTI_OK) {
-        status = run_direct(p, g);
-        tti_lane_leave(lane);
+    if (tti_lane_try_enter(p->lane) || enter_slow(p)) {
+        run_direct(p);
+        tti_lane_leave(p->lane);
         p->operations[0].op.begun_ns = 0;
     }
     p->has_run = true;
-    if (__builtin_expect(status == TUTTI_OK && error, 0)) {
-        tti_error_clear(error);
-        tti_call_describe(error, g, &p->operations[p->count - 1].op);
-    } else if (error) {
-        *error = p->outcome;
+    const tutti_status status = p->status;
+    if (error) {
+        report(p, error);
     }
     tti_cached_handle_release(&p->cached_group);
     tti_persistent_drop_alone(p);

@@ -36,12 +36,12 @@ static tutti_status start_operation(struct tti_persistent *p, size_t i, tutti_er
 tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *function, tutti_error *error)
 {
     tutti_error cause;
-    if (p->is_running) {
+    if (tti_persistent_is(p, TTI_PERSISTENT_RUNNING)) {
         return tti_error_set(error, TUTTI_BAD_STATE,
                              "%s: it is running; wait for it with tutti_persistent_wait before it is started again",
                              function);
     }
-    if (tti_persistent_is_freed(p)) {
+    if (tti_persistent_is(p, TTI_PERSISTENT_FREED)) {
         return tti_error_set(error, TUTTI_BAD_STATE,
                              "%s: memory of one of its tensors has been freed by tutti_free; release it, and make one "
                              "with other tensors",
@@ -60,19 +60,18 @@ tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *func
             break;
         }
     }
-    p->is_running = true;
+    tti_persistent_mark(p, TTI_PERSISTENT_RUNNING);
     p->has_run = true;
     return tti_error_clear(error);
 }
 
 tutti_status tutti_persistent_start(tutti_persistent *persistent, tutti_error *error)
 {
-    tutti_status status = TUTTI_OK;
-    struct tti_persistent *p = tti_persistent_hold_alone(persistent, "persistent_start", error, &status);
+    struct tti_persistent *p = tti_persistent_hold_alone(persistent);
     if (!p) {
-        return status;
+        return tti_persistent_refuse_alone(persistent, "persistent_start", error);
     }
-    status = tti_persistent_start_all(p, "persistent_start", error);
+    const tutti_status status = tti_persistent_start_all(p, "persistent_start", error);
     tti_persistent_drop_alone(p);
     return status;
 }
@@ -83,7 +82,7 @@ tutti_status tutti_persistent_start(tutti_persistent *persistent, tutti_error *e
 static tutti_status collect(struct tti_persistent *p, tutti_error *error)
 {
     pthread_mutex_lock(&p->lock);
-    if (p->is_running) {
+    if (tti_persistent_is(p, TTI_PERSISTENT_RUNNING)) {
         tutti_error cause;
         p->status = TUTTI_OK;
         tti_error_clear(&p->outcome);
@@ -99,7 +98,7 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
             p->status = p->refused;
             p->outcome = p->refusal;
         }
-        p->is_running = false;
+        tti_persistent_unmark(p, TTI_PERSISTENT_RUNNING);
     }
     if (error) {
         *error = p->outcome;
@@ -115,7 +114,7 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
 static bool is_running(struct tti_persistent *p)
 {
     pthread_mutex_lock(&p->lock);
-    const bool running = p->is_running;
+    const bool running = tti_persistent_is(p, TTI_PERSISTENT_RUNNING);
     pthread_mutex_unlock(&p->lock);
     return running;
 }

@@ -23,6 +23,13 @@
 #include "core/call/cache/signature.h"
 #include "core/group/handles.h"
 
+/* Each of them keeps run from calling the engine at once. */
+enum {
+    TTI_PERSISTENT_BY_WORKS = 1, /* an operation needs more than the engine; constant since init */
+    TTI_PERSISTENT_RUNNING = 2,  /* started, and its works not released; changes under the lock, or alone */
+    TTI_PERSISTENT_FREED = 4     /* memory of one of its tensors has been freed */
+};
+
 struct tti_persistent_operation {
     struct tti_signature signature; /* its tensors are the kept ones; NULL: this rank has none */
     tutti_op op;                    /* checked; used again by each run */
@@ -34,21 +41,27 @@ struct tti_persistent_operation {
 
 struct tti_persistent {
     tutti_persistent *handle;
+    _Atomic uint64_t *users; /* of the handle: its word */
     tutti_group *group;
     struct tti_cached_handle cached_group;
-    tutti_call call;            /* checked */
-    struct tti_block_user user; /* of heap memory */
-    bool is_direct;             /* run needs the engine only */
-    size_t count;               /* of operations */
-    tutti_work **works;         /* one for each operation */
-    size_t started;             /* works of the last start */
-    tutti_status refused;       /* of the operation that could not be started behind them, or OK */
+    /* of the group, to be used while it is held */
+    struct tti_lane_queue *lane;
+    tutti_status (*run)(void *state, tutti_op *op, tutti_error *error);
+    void *state;
+    tutti_call call;                      /* checked */
+    struct tti_block_user user;           /* of heap memory */
+    _Atomic uint32_t marks;               /* TTI_PERSISTENT_* */
+    size_t count;                         /* of operations */
+    struct tti_persistent_operation *end; /* behind the last one */
+    tutti_work **works;                   /* one for each operation */
+    size_t started;                       /* works of the last start */
+    tutti_status refused;                 /* of the operation that could not be started behind them, or OK */
     tutti_error refusal;
     pthread_mutex_t lock;
-    bool is_running; /* started, and its works not released; changes under the lock, or alone */
     bool has_run;
     tutti_status status; /* of the last run */
     tutti_error outcome;
+    tutti_error cause; /* of the operation that a run has just ended */
     struct tti_persistent_operation operations[];
 };
 
@@ -71,33 +84,43 @@ static inline void tti_persistent_drop(struct tti_persistent *p)
 
 static inline void tti_persistent_drop_alone(struct tti_persistent *p)
 {
-    tti_handles_release_alone(&tti_persistents, p->handle);
+    /* release: as in tti_handles_release */
+    atomic_fetch_sub_explicit(p->users, TTI_HANDLE_ALONE, memory_order_release);
 }
 
-/* The same with the caller as its only user. */
-static inline struct tti_persistent *tti_persistent_hold_alone(tutti_persistent *handle, const char *function,
-                                                               tutti_error *error, tutti_status *status)
+/* The same with the caller as its only user; NULL: tti_persistent_refuse_alone finds out why. */
+static inline struct tti_persistent *tti_persistent_hold_alone(tutti_persistent *handle)
 {
     const struct tti_cached_handle known = tti_handles_cache(&tti_persistents, handle);
+    if (((uintptr_t)handle & 15) != TTI_KIND_PERSISTENT || !tti_cached_handle_retain_alone(&known)) {
+        return NULL;
+    }
+    struct tti_persistent *p = known.slot->object;
     /* relaxed: see tti_fork_count */
-    if (((uintptr_t)handle & 15) == TTI_KIND_PERSISTENT && tti_cached_handle_retain_alone(&known)) {
-        if (known.slot->epoch == atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
-            return known.slot->object;
-        }
-        tti_handles_release_alone(&tti_persistents, handle);
+    if (known.slot->epoch != atomic_load_explicit(&tti_fork_count, memory_order_relaxed)) {
+        tti_persistent_drop_alone(p);
+        return NULL;
     }
-    struct tti_persistent *p = tti_persistent_hold(handle, function, error, status);
-    if (p) {
-        tti_persistent_drop(p);
-        *status = tti_persistent_not_there(function, TUTTI_BUSY, error);
-    }
-    return NULL;
+    return p;
 }
 
-/* Whether memory of one of its tensors has been freed. */
-static inline bool tti_persistent_is_freed(const struct tti_persistent *p)
+/* Reports why the caller is not its only user, and returns that. */
+tutti_status tti_persistent_refuse_alone(tutti_persistent *handle, const char *function, tutti_error *error);
+
+/* relaxed, all three: the handle, the lock, or the program orders what the marks stand for */
+static inline bool tti_persistent_is(const struct tti_persistent *p, uint32_t mark)
 {
-    return atomic_load_explicit(&p->user.is_freed, memory_order_relaxed);
+    return (atomic_load_explicit(&p->marks, memory_order_relaxed) & mark) != 0;
+}
+
+static inline void tti_persistent_mark(struct tti_persistent *p, uint32_t mark)
+{
+    atomic_fetch_or_explicit(&p->marks, mark, memory_order_relaxed);
+}
+
+static inline void tti_persistent_unmark(struct tti_persistent *p, uint32_t mark)
+{
+    atomic_fetch_and_explicit(&p->marks, ~mark, memory_order_relaxed);
 }
 
 /* persistent_start.c, for run. The first has the object alone. */

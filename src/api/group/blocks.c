@@ -7,7 +7,6 @@
 #include "api/group/blocks.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/process/fork.h"
@@ -88,9 +87,7 @@ void tti_block_remove(const void *memory)
         *link = block->next;
     }
     for (struct tti_block_user *u = users; block && u; u = u->next) {
-        if (u->uses(u, block->memory, block->bytes)) {
-            atomic_store_explicit(&u->is_freed, true, memory_order_relaxed); /* pairs with the load of the next use */
-        }
+        u->freed(u, block->memory, block->bytes);
     }
     pthread_mutex_unlock(&lock);
     free(block);

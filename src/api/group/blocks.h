@@ -3,13 +3,12 @@
 #ifndef TTI_API_BLOCKS_H
 #define TTI_API_BLOCKS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-/* An object that keeps tensors. `uses`: whether one of them begins in a block; called under the lock of the blocks. */
+/* An object that keeps tensors. `freed`: a block has been freed, in which some of them may begin; called under the lock
+ * of the blocks. */
 struct tti_block_user {
-    bool (*uses)(const struct tti_block_user *user, const void *memory, size_t bytes);
-    _Atomic bool is_freed; /* a block that it uses has been freed; relaxed: the program orders free and use */
+    void (*freed)(struct tti_block_user *user, const void *memory, size_t bytes);
     struct tti_block_user *next;
     struct tti_block_user *previous;
 };
@@ -19,7 +18,7 @@ void tti_block_user_remove(struct tti_block_user *user);
 
 /* A block is there. Without memory it is not noted: its users do not learn of its end. */
 void tti_block_add(const void *memory, size_t bytes);
-/* It has been freed: marks its users. */
+/* It has been freed: tells its users. */
 void tti_block_remove(const void *memory);
 
 #endif
