@@ -38,24 +38,6 @@ tutti_status tutti_work_test(tutti_work *work, int32_t *ended)
     return TUTTI_OK;
 }
 
-static tutti_status wait(struct tti_work *w, int64_t limit_ms)
-{
-    if (limit_ms < -1) {
-        return TUTTI_INVALID_ARGUMENT;
-    }
-    if (limit_ms == 0 ? tti_work_poll(w) : tti_work_ended(w)) {
-        return tti_work_status(w);
-    }
-    if (limit_ms == 0) {
-        return TUTTI_BUSY;
-    }
-    if (tti_work_would_deadlock(w)) {
-        return TUTTI_WOULD_DEADLOCK;
-    }
-    int64_t until = limit_ms < 0 ? TTI_NEVER : tti_deadline_ns(tti_now_ns(), limit_ms);
-    return tti_work_wait(w, until) ? tti_work_status(w) : TUTTI_BUSY;
-}
-
 tutti_status tutti_work_wait(tutti_work *work, int64_t limit_ms)
 {
     tutti_status status;
@@ -63,7 +45,7 @@ tutti_status tutti_work_wait(tutti_work *work, int64_t limit_ms)
     if (!w) {
         return status;
     }
-    status = wait(w, limit_ms);
+    status = tti_work_wait_limited(w, limit_ms);
     tti_work_drop(w);
     return status;
 }

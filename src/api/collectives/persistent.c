@@ -156,7 +156,8 @@ static tutti_status add(struct tti_persistent *p, const tutti_persistent_op *o, 
         p->lane = &g->lane_queues[p->call.lane];
         p->run = g->backend->ops->run;
         p->state = g->state;
-        if (needs_engine_only(k.task, k.callback)) {
+        made->is_direct = needs_engine_only(k.task, k.callback);
+        if (made->is_direct) {
             made->op = k.task->op;
             made->tally = tti_task_take_tally(g, &made->op);
         } else {
@@ -167,10 +168,20 @@ static tutti_status add(struct tti_persistent *p, const tutti_persistent_op *o, 
     return tti_start_refuse(k.work, status);
 }
 
+/* The works of the last start may run on, and use the tally. */
 static void destroy(struct tti_persistent *p)
 {
+    const size_t running = tti_persistent_is(p, TTI_PERSISTENT_RUNNING) ? p->started : 0;
     for (size_t i = 0; i < p->count; i++) {
-        tti_flight_tally_give(p->operations[i].tally);
+        struct tti_persistent_operation *o = &p->operations[i];
+        if (o->kept) {
+            o->kept->tally = o->tally;
+        } else {
+            tti_flight_tally_give(o->tally);
+        }
+        if (o->kept || i < running) {
+            tutti_work_release(p->works[i]);
+        }
     }
     pthread_mutex_destroy(&p->lock);
     free(p->works);
@@ -252,9 +263,6 @@ tutti_status tutti_persistent_release(tutti_persistent *persistent, tutti_error 
     if (tti_handles_retire(&tti_persistents, p->handle) != TUTTI_OK) {
         tti_persistent_drop(p);
         return tti_persistent_not_there("persistent_release", TUTTI_BUSY, error);
-    }
-    for (size_t i = 0; tti_persistent_is(p, TTI_PERSISTENT_RUNNING) && i < p->started; i++) {
-        tutti_work_release(p->works[i]);
     }
     tti_block_user_remove(&p->user);
     destroy(p);

@@ -8,15 +8,20 @@
 #include "api/collectives/persistent_state.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/async/start.h"
+#include "core/async/work/work.h"
+#include "core/group/group_table.h"
 
 /* ---- start ------------------------------------------------------------------------------------------------------ */
 
-static tutti_status start_operation(struct tti_persistent *p, size_t i, tutti_error *error)
+/* By a work of its own. That of a direct operation is kept. */
+static tutti_status start_first(struct tti_persistent *p, size_t i, tutti_error *error)
 {
     struct tti_persistent_operation *o = &p->operations[i];
     struct tti_checker k;
     tutti_call options = p->call;
     options.error = error;
+    tutti_work *before = p->works[i];
     tutti_status status =
         tti_collective_begin_async(&k, p->group, tti_signature_kind(&o->signature),
                                    tti_collective_name(tti_signature_kind(&o->signature)), &options, &p->works[i]);
@@ -25,17 +30,54 @@ static tutti_status start_operation(struct tti_persistent *p, size_t i, tutti_er
     }
     if (o->is_compact) {
         k.task->op = o->op;
-        k.task->op.waits_since = NULL;
         k.task->result = o->signature.output;
     } else {
         status = tti_collective_describe(&k, &o->signature);
     }
-    return tti_collective_start(&k, status, &p->works[i]);
+    k.task->tally = o->tally;
+    status = tti_collective_start(&k, status, &p->works[i]);
+    if (status == TUTTI_OK && o->is_direct) {
+        if (o->kept) {
+            tutti_work_release(before);
+        }
+        o->kept = k.work;
+    }
+    return status;
+}
+
+static tutti_status start_operation(struct tti_persistent *p, size_t i, struct tti_group *held, tutti_error *error)
+{
+    if (held && p->operations[i].kept) {
+        tti_start_again(p->operations[i].kept, held);
+        return TUTTI_OK;
+    }
+    return start_first(p, i, error);
+}
+
+/* With the group held, or NULL. */
+static tutti_status start_list(struct tti_persistent *p, struct tti_group *held, const char *function,
+                               tutti_error *error)
+{
+    p->refused = TUTTI_OK;
+    for (p->started = 0; p->started < p->count; p->started++) {
+        const tutti_status status = start_operation(p, p->started, held, &p->cause);
+        if (status != TUTTI_OK && p->started == 0) {
+            tti_persistent_report(function, p->count, 0, &p->cause, error);
+            return status;
+        }
+        if (status != TUTTI_OK) { /* its outcome, since those before it run */
+            tti_persistent_report(function, p->count, p->started, &p->cause, &p->refusal);
+            p->refused = status;
+            break;
+        }
+    }
+    tti_persistent_mark(p, TTI_PERSISTENT_RUNNING);
+    p->has_run = true;
+    return tti_error_clear(error);
 }
 
 tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *function, tutti_error *error)
 {
-    tutti_error cause;
     if (tti_persistent_is(p, TTI_PERSISTENT_RUNNING)) {
         return tti_error_set(error, TUTTI_BAD_STATE,
                              "%s: it is running; wait for it with tutti_persistent_wait before it is started again",
@@ -47,22 +89,13 @@ tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *func
                              "with other tensors",
                              function);
     }
-    p->refused = TUTTI_OK;
-    for (p->started = 0; p->started < p->count; p->started++) {
-        const tutti_status status = start_operation(p, p->started, &cause);
-        if (status != TUTTI_OK && p->started == 0) {
-            tti_persistent_report(function, p->count, 0, &cause, error);
-            return status;
-        }
-        if (status != TUTTI_OK) { /* its outcome, since those before it run */
-            tti_persistent_report(function, p->count, p->started, &cause, &p->refusal);
-            p->refused = status;
-            break;
-        }
+    /* In a batch or a callback, and without the group, each start finds out whether it may. */
+    if (tti_thread.open_scopes != 0 || !tti_cached_handle_retain(&p->cached_group)) {
+        return start_list(p, NULL, function, error);
     }
-    tti_persistent_mark(p, TTI_PERSISTENT_RUNNING);
-    p->has_run = true;
-    return tti_error_clear(error);
+    const tutti_status status = start_list(p, p->cached_group.slot->object, function, error);
+    tti_cached_handle_release(&p->cached_group);
+    return status;
 }
 
 tutti_status tutti_persistent_start(tutti_persistent *persistent, tutti_error *error)
@@ -87,12 +120,16 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
         p->status = TUTTI_OK;
         tti_error_clear(&p->outcome);
         for (size_t i = 0; i < p->started; i++) {
-            if (tti_run_outranks(tutti_work_wait(p->works[i], 0), p->status)) {
+            const struct tti_work *kept = p->operations[i].kept;
+            const tutti_status status = kept ? tti_work_status(kept) : tutti_work_wait(p->works[i], 0);
+            if (tti_run_outranks(status, p->status)) {
                 tutti_work_error(p->works[i], &cause);
                 p->status = cause.status;
                 tti_persistent_report("persistent_wait", p->count, i, &cause, &p->outcome);
             }
-            tutti_work_release(p->works[i]);
+            if (!kept) {
+                tutti_work_release(p->works[i]);
+            }
         }
         if (tti_run_outranks(p->refused, p->status)) {
             p->status = p->refused;
@@ -134,7 +171,9 @@ tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms,
     const bool running = is_running(p);
     for (size_t i = 0; running && i < p->started; i++) {
         const int64_t left = limit_ms > 0 ? (until - tti_now_ns() + 999999) / 1000000 : limit_ms;
-        const tutti_status status = tutti_work_wait(p->works[i], limit_ms > 0 && left < 0 ? 0 : left);
+        const int64_t limit = limit_ms > 0 && left < 0 ? 0 : left;
+        struct tti_work *kept = p->operations[i].kept;
+        const tutti_status status = kept ? tti_work_wait_limited(kept, limit) : tutti_work_wait(p->works[i], limit);
         int32_t ended = 0;
         if (status == TUTTI_BAD_STATE && tutti_work_test(p->works[i], &ended) == TUTTI_BAD_STATE) {
             break; /* another waiting thread has released the works, which have all ended */

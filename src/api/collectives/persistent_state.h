@@ -34,6 +34,8 @@ struct tti_persistent_operation {
     struct tti_signature signature; /* its tensors are the kept ones; NULL: this rank has none */
     tutti_op op;                    /* checked; used again by each run */
     bool is_compact;                /* no stand-in for a tensor is needed */
+    bool is_direct;                 /* it needs nothing but the engine of its group */
+    struct tti_work *kept;          /* of the first start of a direct one, for all later ones; NULL: none yet */
     struct tti_flight_tally *tally; /* NULL: runs are recorded one by one */
     struct tti_kept_tensor input;
     struct tti_kept_tensor output;

@@ -12,6 +12,7 @@
 
 #include "core/call/call.h"
 
+struct tti_group;
 struct tti_work;
 struct tti_task;
 struct tti_transfer;
@@ -35,6 +36,10 @@ tutti_status tti_start_refuse(struct tti_work *w, tutti_status status);
 
 /* Starts the collective in the work's task. */
 tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, tutti_work **work);
+
+/* Starts it once more. The work has ended, its handle is alive, no other thread uses it, and the task needs nothing but
+ * the engine of its group: no stand-in, callback, token or stream. The caller has acquired the group. */
+void tti_start_again(struct tti_work *w, struct tti_group *g);
 
 /* Makes the work the application's, to be ended by tti_work_complete. */
 tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work);

@@ -31,6 +31,7 @@ void tti_task_reset(struct tti_task *t, const char *function)
     t->op.after = NULL;
     t->op.waits_since = NULL;
     t->flight = 0;
+    t->tally = NULL;
 }
 
 void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *name, size_t bytes, unsigned what)
@@ -220,10 +221,20 @@ struct tti_flight_tally *tti_task_take_tally(const struct tti_group *g, tutti_op
     return tally;
 }
 
+/* The time in a tally, as a backend stores it there. */
+static void set_since(const struct tti_task *t, int64_t since_ns)
+{
+    /* relaxed: read by other processes only */
+    atomic_store_explicit((_Atomic int64_t *)&t->tally->since_ns, since_ns, memory_order_relaxed);
+}
+
 static void record_begin(struct tti_task *t)
 {
     struct tti_flight_group *f = t->call.group->flight;
-    if (f && t->flight == 0) {
+    if (t->tally) {
+        tti_flight_call_begin(t->tally);
+        set_since(t, t->op.begun_ns);
+    } else if (f && t->flight == 0) {
         const struct tti_flight_op what = tti_task_flight_op(&t->op);
         t->flight = tti_flight_begin(f, &what, 0, t->op.begun_ns);
         t->op.waits_since = tti_flight_waits_since(t->flight);
@@ -232,7 +243,13 @@ static void record_begin(struct tti_task *t)
 
 static void record_end(struct tti_task *t, tutti_status status)
 {
-    if (t->flight != 0) {
+    if (t->tally) {
+        tti_flight_call_end(t->tally, t->op.sequence);
+        set_since(t, 0);
+        if (status != TUTTI_OK) {
+            tti_flight_call_failed(t->tally, status);
+        }
+    } else if (t->flight != 0) {
         const struct tti_flight_op what = tti_task_flight_op(&t->op);
         tti_flight_end(t->call.group->flight, t->flight, &what, t->op.sequence, status);
         t->op.waits_since = NULL;
@@ -246,7 +263,9 @@ bool tti_task_start(struct tti_task *t)
         return false;
     }
     record_begin(t);
-    tti_flight_arrived(t->flight, t->op.sequence);
+    if (t->flight != 0) {
+        tti_flight_arrived(t->flight, t->op.sequence);
+    }
     return true;
 }
 

@@ -32,6 +32,7 @@ struct tti_task {
     struct tti_side sides[2];
     int32_t side_count;
     uint64_t flight;                       /* number of its entry in the flight recorder; 0 = it has none (yet) */
+    struct tti_flight_tally *tally;        /* of an operation that is started again and again, instead of entries */
     bool is_staged;                        /* the engine gets copies of the tensors: see memory/staging.h */
     bool on_host_engine;                   /* not the group's own */
     bool converts;                         /* the core converts for the engine: see wire.h */

@@ -317,21 +317,74 @@ static void test_callback(tutti_group *g)
     EXPECT_OK(tutti_persistent_release(p, &e));
 }
 
-/* Behind an operation that cannot end, since rank 0 has not called it, nothing of a list has begun. */
-static void test_cancel(tutti_group *g)
+/* A callback may start, and another thread waits. The work of an earlier start is replaced. */
+static void start_in_callback(tutti_status status, const tutti_error *error, void *user)
 {
     tutti_error e;
-    int32_t first = tutti_group_rank(g) + 1;
-    int32_t value = first;
+    (void)error;
+    EXPECT(status == TUTTI_OK);
+    EXPECT_OK(tutti_persistent_start(user, &e));
+    EXPECT_ERROR(&e, TUTTI_BAD_STATE, "it is running", tutti_persistent_start(user, &e));
+}
+
+static void test_start_in_callback(tutti_group *g)
+{
+    tutti_error e;
+    const int32_t own = tutti_group_rank(g) + 1;
+    int32_t value = 0;
     tutti_persistent *p = make_sum(g, &value, NULL);
-    tutti_persistent *held = make_sum(g, &first, NULL);
+    for (int run = 0; run < 2 * RUNS; run++) {
+        value = own + run;
+        if (run % 2 == 0) {
+            EXPECT_OK(tutti_persistent_start(p, &e));
+        } else {
+            EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.callback = start_in_callback, .user = p)));
+        }
+        EXPECT_OK(tutti_persistent_wait(p, TUTTI_FOREVER, &e));
+        EXPECT(value == RANKS * (RANKS + 1) / 2 + RANKS * run);
+    }
+    EXPECT_OK(tutti_persistent_release(p, &e));
+}
+
+/* Starts that use the work of the first one: released while it runs, by each thread in turn, beside other objects. */
+static void test_again(tutti_group *g)
+{
+    enum { OBJECTS = 5 };
+    tutti_error e;
+    int32_t values[OBJECTS];
+    tutti_persistent *p[OBJECTS];
+    for (int i = 0; i < OBJECTS; i++) {
+        p[i] = make_sum(g, &values[i], NULL);
+    }
+    for (int run = 0; run < 3 * RUNS; run++) {
+        for (int i = 0; i < OBJECTS; i++) {
+            values[i] = run + i;
+            EXPECT_OK(tutti_persistent_start(p[i], &e));
+        }
+        EXPECT_USABLE(g); /* behind them in their lane: it runs those that nobody has waited for */
+        for (int i = 0; i < OBJECTS && run < 3 * RUNS - 1; i++) {
+            EXPECT_OK(tutti_persistent_wait(p[i], i % 2 ? TUTTI_FOREVER : 60000, &e));
+            EXPECT(values[i] == RANKS * (run + i));
+        }
+    }
+    for (int i = 0; i < OBJECTS; i++) {
+        EXPECT(values[i] == RANKS * (3 * RUNS - 1 + i));
+        EXPECT_OK(tutti_persistent_release(p[i], &e));
+    }
+}
+
+/* Behind an operation that cannot end, since rank 0 has not called it, nothing of a list has begun. */
+static void cancel_once(tutti_group *g, tutti_persistent *p, int32_t *value, tutti_persistent *held, int32_t *first)
+{
+    tutti_error e;
+    *value = *first = tutti_group_rank(g) + 1;
     if (tutti_group_rank(g) != 0) {
         EXPECT_OK(tutti_persistent_start(held, &e));
         EXPECT_ERROR(&e, TUTTI_BUSY, "has not ended", tutti_persistent_wait(held, 1, &e));
         EXPECT_OK(tutti_persistent_start(p, &e));
         EXPECT_OK(tutti_persistent_cancel(p, &e));
         EXPECT_OK(
-            tutti_send(g, &(DLTensor){.data = &value, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}}, 0, 7, NULL));
+            tutti_send(g, &(DLTensor){.data = value, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}}, 0, 7, NULL));
     } else {
         for (int r = 1; r < RANKS; r++) {
             int32_t unused;
@@ -342,11 +395,23 @@ static void test_cancel(tutti_group *g)
         EXPECT_OK(tutti_persistent_start(p, &e));
     }
     EXPECT_OK(tutti_persistent_wait(held, TUTTI_FOREVER, &e));
-    EXPECT(first == RANKS * (RANKS + 1) / 2);
+    EXPECT(*first == RANKS * (RANKS + 1) / 2);
     EXPECT_ERROR(&e, TUTTI_CANCELLED, "", tutti_persistent_wait(p, TUTTI_FOREVER, &e));
-    EXPECT(value == tutti_group_rank(g) + 1);
+    EXPECT(*value == tutti_group_rank(g) + 1);
     EXPECT_OK(tutti_persistent_run(p, &e)); /* it runs again */
-    EXPECT(value == RANKS * (RANKS + 1) / 2);
+    EXPECT(*value == RANKS * (RANKS + 1) / 2);
+}
+
+static void test_cancel(tutti_group *g)
+{
+    tutti_error e;
+    int32_t first = 0;
+    int32_t value = 0;
+    tutti_persistent *p = make_sum(g, &value, NULL);
+    tutti_persistent *held = make_sum(g, &first, NULL);
+    for (int run = 0; run < RUNS; run++) {
+        cancel_once(g, p, &value, held, &first);
+    }
     EXPECT_OK(tutti_persistent_release(p, &e));
     EXPECT_OK(tutti_persistent_release(held, &e));
 }
@@ -455,6 +520,8 @@ static int32_t rank_main(tutti_group *g, void *user)
     test_mismatch(g);
     test_batch(g);
     test_callback(g);
+    test_start_in_callback(g);
+    test_again(g);
     test_cancel(g);
     test_token(g);
     test_waiting_threads(g);

@@ -14,6 +14,7 @@
 #include "base/process/fork.h"
 #include "core/async/work/state.h"
 #include "core/group/handles.h"
+#include "diag/flight.h"
 
 #define BLOCK  32u
 #define BLOCKS 2048u
@@ -164,6 +165,11 @@ struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *wh
     return w;
 }
 
+void tti_work_retain(struct tti_work *w)
+{
+    atomic_fetch_add_explicit(&w->word, 1, memory_order_relaxed); /* the owner of the handle orders the uses */
+}
+
 static void close_descriptor(struct tti_work *w)
 {
     if (w->descriptor >= 0) {
@@ -178,6 +184,10 @@ void tti_work_drop(struct tti_work *w)
     uint64_t before = atomic_fetch_sub_explicit(&w->word, 1, memory_order_acq_rel);
     if ((before & (ALIVE | USERS)) == 1) {
         close_descriptor(w);
+        if (w->tally) {
+            tti_flight_tally_give(w->tally);
+            w->tally = NULL;
+        }
         atomic_store_explicit(&w->state, TTI_STAGE_FREE, memory_order_relaxed);
         give(w);
     }

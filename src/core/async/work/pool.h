@@ -23,6 +23,9 @@ struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why);
 /* The same of an application's work that has not been completed: also when its handle has been given back. */
 struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *why);
 
+/* One user more; the caller has it by its handle, which is alive. */
+void tti_work_retain(struct tti_work *w);
+
 /* One user less; the last one gives the work back to the pool. */
 void tti_work_drop(struct tti_work *w);
 

@@ -84,6 +84,7 @@ struct tti_work {
     struct tti_watch *notifying; /* the watch that is being notified */
     int descriptor;              /* eventfd */
     int64_t operation_id;
+    struct tti_flight_tally *tally; /* the last user gives it back: NULL, or left here by the owner of the handle */
     struct tti_kept_tensor kept[3]; /* of the sides, and of the result */
     int64_t *lists;                 /* counts and displacements; kept for the next use of this work */
     size_t lists_capacity;

@@ -109,6 +109,24 @@ bool tti_work_poll(struct tti_work *w)
     return ended || tti_work_ended(w);
 }
 
+tutti_status tti_work_wait_limited(struct tti_work *w, int64_t limit_ms)
+{
+    if (limit_ms < -1) {
+        return TUTTI_INVALID_ARGUMENT;
+    }
+    if (limit_ms == 0 ? tti_work_poll(w) : tti_work_ended(w)) {
+        return tti_work_status(w);
+    }
+    if (limit_ms == 0) {
+        return TUTTI_BUSY;
+    }
+    if (tti_work_would_deadlock(w)) {
+        return TUTTI_WOULD_DEADLOCK;
+    }
+    int64_t until = limit_ms < 0 ? TTI_NEVER : tti_deadline_ns(tti_now_ns(), limit_ms);
+    return tti_work_wait(w, until) ? tti_work_status(w) : TUTTI_BUSY;
+}
+
 void tti_work_push(struct tti_work *w)
 {
     struct tti_group *g = tti_work_ended(w) || !w->runner ? NULL : acquire_group(w);

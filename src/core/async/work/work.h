@@ -34,6 +34,9 @@ tutti_status tti_work_get_outcome(const struct tti_work *w, tutti_error *error);
 bool tti_work_wait(struct tti_work *w, int64_t until_ns);
 bool tti_work_would_deadlock(const struct tti_work *w);
 
+/* tutti_work_wait: its status, or INVALID_ARGUMENT, BUSY or WOULD_DEADLOCK. */
+tutti_status tti_work_wait_limited(struct tti_work *w, int64_t limit_ms);
+
 /* Whether it has ended; ends it, or transfers its messages, if that needs no waiting. */
 bool tti_work_poll(struct tti_work *w);
 
