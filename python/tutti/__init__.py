@@ -20,6 +20,7 @@ from ._messages import ANY, ANY_SOURCE, ANY_TAG, Batch, Message
 from ._native import lib
 from ._operation import REDUCE_OPS, reduce_op
 from ._overlap import Bucketer
+from ._persistent import Persistent, PersistentOp
 from ._tensor import DTYPES, Tensor
 from ._work import CancelToken, Queue, Task, Work
 
@@ -28,8 +29,8 @@ __version__ = version()
 # fmt: off
 __all__ = [
     "ANY", "ANY_SOURCE", "ANY_TAG", "Batch", "Bucketer", "CAPABILITIES", "CancelToken", "DTYPES", "Event", "Events",
-    "Group", "Message", "Queue", "REDUCE_OPS", "Record", "Registration", "Setting", "Task", "Tensor", "Work",
-    "backends", "finalize", "include", "init", "join", "lib", "library", "load_backend", "program", "reduce_op",
+    "Group", "Message", "Persistent", "PersistentOp", "Queue", "REDUCE_OPS", "Record", "Registration", "Setting", "Task",
+    "Tensor", "Work", "backends", "finalize", "include", "init", "join", "lib", "library", "load_backend", "program", "reduce_op",
     "reduce_op_valid", "run_threads", "settings", "status_text", "version", "version_info",
 ]
 # fmt: on

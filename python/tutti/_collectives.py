@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The collectives of Group: tutti/collectives.h. NAME_async, made of NAME by `started`, returns a Work."""
+"""The collectives of Group: tutti/collectives.h.
+
+NAME_async, made of NAME by `started`, returns a Work; NAME_init, made of it by `initialised`, a Persistent.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 from ._call import int32
 from ._errors import InvalidArgument
 from ._native import lib
-from ._operation import Operations, reduce_op, started
+from ._operation import Operations, initialised, reduce_op, started
+from ._persistent import Persistent, PersistentOp
 from ._tensor import reading, writing
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ class Collectives(Operations):
         return self._run("all_reduce", output, (a, b, reduce_op(op)), options, (keep, kept))
 
     all_reduce_async = started(all_reduce)
+    all_reduce_init = initialised(all_reduce)
 
     def reduce(
         self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", root: int = 0, **options: Unpack[Options]
@@ -58,6 +63,7 @@ class Collectives(Operations):
         return self._run("reduce", made, (a, b, reduce_op(op), root), options, (keep, kept))
 
     reduce_async = started(reduce)
+    reduce_init = initialised(reduce)
 
     def broadcast(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Any:
         """Copies the root's tensor into the tensors of all ranks. Returns the tensor."""
@@ -66,6 +72,7 @@ class Collectives(Operations):
         return self._run("broadcast", tensor, (a, root), options, keep)
 
     broadcast_async = started(broadcast)
+    broadcast_init = initialised(broadcast)
 
     def _reshaping(self, shape: Any, tensor: Any, output: Any, dim: int) -> Any:
         """The arguments of a collective along `dim`, with a new output of the shape that `shape` computes if there is none."""
@@ -82,6 +89,7 @@ class Collectives(Operations):
         return self._run("all_gather", output, (a, b, dim), options, keep)
 
     all_gather_async = started(all_gather)
+    all_gather_init = initialised(all_gather)
 
     def gather(self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]) -> Any:
         """all_gather with the result on `root` only. Returns None elsewhere."""
@@ -95,6 +103,7 @@ class Collectives(Operations):
         return self._run("gather", output, (a, b, dim, root), options, (keep, kept))
 
     gather_async = started(gather)
+    gather_init = initialised(gather)
 
     def scatter(self, tensor: Any, output: Any = None, dim: int = 0, root: int = 0, **options: Unpack[Options]) -> Any:
         """Cuts the root's tensor along `dim`; rank r gets part r. Other ranks pass None, and an output."""
@@ -110,6 +119,7 @@ class Collectives(Operations):
         return self._run("scatter", output, (a, b, dim, root), options, (keep, kept))
 
     scatter_async = started(scatter)
+    scatter_init = initialised(scatter)
 
     def reduce_scatter(
         self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", dim: int = 0, **options: Unpack[Options]
@@ -119,6 +129,7 @@ class Collectives(Operations):
         return self._run("reduce_scatter", output, (a, b, reduce_op(op), dim), options, keep)
 
     reduce_scatter_async = started(reduce_scatter)
+    reduce_scatter_init = initialised(reduce_scatter)
 
     def all_to_all(self, tensor: Any, output: Any = None, dim: int = 0, **options: Unpack[Options]) -> Any:
         """Part r of the tensor along `dim` goes to rank r, which stores the part of rank s as part s."""
@@ -126,12 +137,24 @@ class Collectives(Operations):
         return self._run("all_to_all", output, (a, b, dim), options, keep)
 
     all_to_all_async = started(all_to_all)
+    all_to_all_init = initialised(all_to_all)
 
     def barrier(self, **options: Unpack[Options]) -> None:
         """Returns when every rank has called it."""
         return self._run("barrier", None, (), options, None)
 
     barrier_async = started(barrier)
+    barrier_init = initialised(barrier)
+
+    def persistent(self, operations: Sequence[PersistentOp], **options: Unpack[Options]) -> Persistent[list[Any]]:
+        """Checks a list of collectives, and returns a Persistent that runs all of them by one call."""
+        described = []
+        for index, operation in enumerate(operations):
+            one, own = self._describe(getattr(type(self), operation.name), operation.arguments, operation.keywords)
+            if own:
+                raise InvalidArgument(f"tutti: operations[{index}]: {', '.join(own)} is an option of the whole list")
+            described.append(one)
+        return Persistent(self, described, [one.output for one in described], options)
 
     def all_gather_v(
         self,

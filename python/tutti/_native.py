@@ -194,6 +194,19 @@ class BackendStruct(Structure):
     ]
 
 
+class PersistentOpStruct(Structure):
+    """tutti_persistent_op"""
+
+    _fields_ = [
+        ("kind", c_int32),
+        ("op", c_int32),
+        ("dim", c_int32),
+        ("root", c_int32),
+        ("input", c_void_p),
+        ("output", c_void_p),
+    ]
+
+
 class BucketerStruct(Structure):
     """tutti_bucketer_options"""
 
@@ -334,6 +347,13 @@ SIGNATURES = {
     "tutti_free": "ppp",
     "tutti_register": "ppzp",
     "tutti_unregister": "ppp",
+    # persistent.h
+    "tutti_persistent_init": "ppzpp",
+    "tutti_persistent_run": "pp",
+    "tutti_persistent_start": "pp",
+    "tutti_persistent_wait": "pqp",
+    "tutti_persistent_cancel": "pp",
+    "tutti_persistent_release": "pp",
     # overlap.h
     "tutti_bucketer_create": "ppzppp",
     "tutti_bucketer_ready": "pzp",

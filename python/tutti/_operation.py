@@ -19,6 +19,7 @@ from . import _interrupt
 from ._call import call_struct, int32, local
 from ._errors import Error, InvalidArgument, checked, fail
 from ._native import ErrorStruct, lib
+from ._persistent import Described, Persistent
 from ._tensor import Tensor, adopt, dtype_number
 from ._work import Work
 
@@ -62,14 +63,15 @@ _functions = {name[len("tutti_") :]: getattr(lib, name) for name in dir(lib) if 
 _starting: dict[int, Any] = {}
 
 
-_START = "async"  # an option that no caller can write as a keyword: see `started`
+_HOW = "async"  # an option that no caller can write as a keyword: what a method does instead of running
+_START, _DESCRIBE = 1, 2
 
 
 def started(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Work[T]]:
     """NAME_async, made of the method NAME: the same parameters, but it starts the operation and returns a Work."""
 
     def asynchronous(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Work[T]:
-        kwargs[_START] = True
+        kwargs[_HOW] = _START
         return cast("Work[T]", method(self, *args, **kwargs))
 
     name, result = method.__name__, f"Work[{method.__annotations__['return']}]"
@@ -79,6 +81,22 @@ def started(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
     asynchronous.__signature__ = signature  # type: ignore[attr-defined]
     asynchronous.__annotations__ = {**method.__annotations__, "return": result}
     return asynchronous
+
+
+def initialised(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Persistent[T]]:
+    """NAME_init, made of the method NAME: the same parameters, but it returns a Persistent, which runs it."""
+
+    def init(self: S, /, *args: P.args, **kwargs: P.kwargs) -> Persistent[T]:
+        described, options = self._describe(method, args, kwargs)
+        return Persistent(self, [described], described.output, options)
+
+    name, result = method.__name__, f"Persistent[{method.__annotations__['return']}]"
+    init.__name__, init.__qualname__ = f"{name}_init", f"{method.__qualname__}_init"
+    init.__doc__ = f"Checks {name}, and returns a Persistent that runs it again and again."
+    signature = inspect.signature(method).replace(return_annotation=result)
+    init.__signature__ = signature  # type: ignore[attr-defined]
+    init.__annotations__ = {**method.__annotations__, "return": result}
+    return init
 
 
 class Operations:
@@ -95,7 +113,10 @@ class Operations:
         self, name: str, output: T, before: Tuple[Any, ...], options: Any, keep: Any, after: Tuple[Any, ...] = ()
     ) -> T:
         """Runs function(group, *before, call, *after); returns `output`. `keep` owns what the operation borrows."""
-        if options and options.pop(_START, False):
+        how = options.pop(_HOW, 0) if options else 0
+        if how == _DESCRIBE:
+            return cast(T, (Described(name, before, output, keep), options))
+        if how == _START:
             return cast(T, self._start(name + "_async", before, after, options, keep, output))
         state = local.state
         if state.is_main and self._in_slices(state):
@@ -115,6 +136,10 @@ class Operations:
         if self._batches:
             self._borrow(keep)
         return output
+
+    def _describe(self, method: Any, args: Tuple[Any, ...], kwargs: Any) -> Tuple[Described, Any]:
+        """A call of the method as data, and the options of the call."""
+        return cast(Tuple[Described, Any], method(self, *args, **{**kwargs, _HOW: _DESCRIBE}))
 
     def _enter(self, function: Any, *arguments: Any) -> int:
         """Calls a function that waits for other ranks and takes no options; returns its status."""

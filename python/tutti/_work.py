@@ -63,6 +63,19 @@ def _leak() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
 
 
+def sliced(wait: Callable[[int], int], timeout: Optional[float]) -> int:
+    """Calls wait(limit in ms) in slices, so that signal handlers run. Returns its status: BUSY at the timeout."""
+    left = limit_ms(timeout)
+    until = time.monotonic() + left / 1000
+    while True:
+        status = wait(min(left, _SLICE_MS) if left >= 0 else _SLICE_MS)
+        if status != BUSY:
+            return status
+        left = left if left < 0 else max(0, int((until - time.monotonic()) * 1000))
+        if left == 0:
+            return BUSY
+
+
 class Work(Generic[T]):
     """An operation that runs. Wait for it by `wait`, or in asyncio by `await work`; both return its output."""
 
@@ -245,34 +258,25 @@ class Queue:
 
     def wait_all(self, timeout: Optional[float] = None) -> None:
         """Waits until every member has ended. Raises the first error in their order; WaitLimit at the limit."""
-        if self._sliced(lambda limit, error: lib.tutti_queue_wait_all(self.handle, limit, error), timeout) == BUSY:
+        error = ErrorStruct()
+        status = sliced(lambda limit: int(lib.tutti_queue_wait_all(self.handle, limit, addressof(error))), timeout)
+        if status == BUSY:
             raise WaitLimit(f"tutti: {self.pending()} works of the queue have not ended within {timeout} s")
+        if status:
+            fail(status, error)
 
     def wait_any(self, timeout: Optional[float] = None) -> Optional[int]:
         """Waits until a member has ended, and returns its index; None at the limit or if the queue is empty."""
-        index = c_int64(-1)
+        index, error = c_int64(-1), ErrorStruct()
 
-        def wait(limit: int, error: int) -> int:
-            status = lib.tutti_queue_wait_any(self.handle, limit, addressof(index), error)
+        def wait(limit: int) -> int:
+            status = lib.tutti_queue_wait_any(self.handle, limit, addressof(index), addressof(error))
             return BUSY if status == 0 and index.value < 0 and len(self) else int(status)
 
-        self._sliced(wait, timeout)
+        status = sliced(wait, timeout)
+        if status not in (0, BUSY):
+            fail(status, error)
         return index.value if index.value >= 0 else None
-
-    def _sliced(self, wait: Callable[[int, int], int], timeout: Optional[float]) -> int:
-        """Waits in slices, so that signal handlers run. Returns 0, or BUSY at the limit."""
-        left, error = limit_ms(timeout), ErrorStruct()
-        until = time.monotonic() + left / 1000
-        while True:
-            limit = min(left, _SLICE_MS) if left >= 0 else _SLICE_MS
-            status = wait(limit, addressof(error))
-            if status != BUSY:
-                if status:
-                    fail(status, error)
-                return 0
-            left = left if left < 0 else max(0, int((until - time.monotonic()) * 1000))
-            if left == 0:
-                return BUSY
 
     def error(self, index: int) -> Optional[Error]:
         """The error of member `index`, None if it ended well. BadState before its end."""

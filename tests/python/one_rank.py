@@ -241,6 +241,58 @@ class Works(unittest.TestCase):
             self.group.barrier_async(token=token)
         self.assertTrue(tutti.CancelToken(timeout=0).fired())
 
+    def test_persistent(self):
+        x, ends = np.ones(2), []
+        operation = self.group.all_reduce_init(x, on_end=ends.append)
+        with self.assertRaisesRegex(tutti.BadState, "never started"):
+            operation.wait()
+        for _ in range(3):
+            self.assertIs(operation.run(), x)
+            operation.start()
+            self.assertIs(operation.wait(), x)
+        self.assertEqual(ends, [None] * 6)
+        self.assertIs(operation.wait(0), x)
+        with self.assertRaises(tutti.TooLate):
+            operation.cancel()
+        operation.release()
+        with self.assertRaises(tutti.InvalidArgument):
+            operation.run()
+        both = [tutti.PersistentOp("all_gather", x), tutti.PersistentOp("barrier")]
+        with self.group.persistent(both, timeout=5) as operation:
+            gathered, none = operation.run()
+            np.testing.assert_array_equal(gathered, x)
+            self.assertIsNone(none)
+
+    def test_persistent_bad_input(self):
+        x, constant = np.ones(2), np.ones(2)
+        constant.flags.writeable = False
+        for kind, words, call in (
+            (tutti.InvalidArgument, "'send' has no persistent form", lambda: tutti.PersistentOp("send", x)),
+            (tutti.InvalidArgument, "count is 0", lambda: self.group.persistent([])),
+            (tutti.InvalidArgument, "the output is read-only", lambda: self.group.all_reduce_init(constant)),
+            (tutti.InvalidArgument, "call.lane", lambda: self.group.barrier_init(lane=99)),
+            (tutti.InvalidArgument, "root", lambda: self.group.broadcast_init(x, root=7)),
+            (tutti.Unsupported, "wire", lambda: self.group.broadcast_init(x, wire="bf16")),
+            (tutti.Unsupported, "f64", lambda: self.group.all_reduce_init(x, wire="bf16")),
+            (tutti.InvalidArgument, r"operations\[1\]: reduce: root", lambda: self.group.persistent(
+                [tutti.PersistentOp("barrier"), tutti.PersistentOp("reduce", x, root=7)])),
+            (tutti.InvalidArgument, r"operations\[0\]: lane is an option of the whole list",
+             lambda: self.group.persistent([tutti.PersistentOp("barrier", lane=0)])),
+            (TypeError, "unknown option", lambda: self.group.barrier_init(size=1)),
+        ):  # fmt: skip
+            with self.assertRaisesRegex(kind, words):
+                call()
+        np.testing.assert_array_equal(x, constant)
+        group = new()
+        operation = group.all_reduce_init(x)
+        operation.run()
+        group.destroy()
+        with self.assertRaisesRegex(tutti.BadState, "the group has been destroyed"):
+            operation.run()
+        with self.assertRaisesRegex(tutti.BadState, "the group has been destroyed"):
+            operation.start()
+        operation.release()
+
     def test_queue(self):
         with tutti.Queue() as queue:
             tasks = [self.group.task(output=np.zeros(1)) for _ in range(3)]

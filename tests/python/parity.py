@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 import tutti
-from tutti import _call, _native, _status, _tensor
+from tutti import _call, _native, _persistent, _status, _tensor
 
 INCLUDE = Path(os.environ["TUTTI_SOURCE"]) / "include" / "tutti"
 SOURCES = Path(tutti.__file__).parent
@@ -33,10 +33,6 @@ LEFT_OUT = {
     "tutti_run_all_with_deadline": f"{START_FUNCTION} Queue.wait_all",
     "tutti_run_with_limit": f"{START_FUNCTION} Work.wait(timeout)",
     "tutti_run_all_with_limit": f"{START_FUNCTION} Queue.wait_all(timeout)",
-    **dict.fromkeys(
-        [f"tutti_persistent_{verb}" for verb in ("init", "run", "start", "wait", "cancel", "release")],
-        "saves some hundred instructions, and a call from Python costs more than ten thousand: call the collective",
-    ),
     "tutti_events_start": "takes a C function that starts an operation; in Python: on_operation, then _async",
     "tutti_overlap_all_reduce": "in Python: all_reduce_async, compute, Work.wait",
     "tutti_overlap_pipeline": "in Python: a loop of compute and all_reduce_async, and a Queue",
@@ -97,7 +93,7 @@ class Parity(unittest.TestCase):
         """The sizes that the headers assert."""
         sizes = {"ErrorStruct": 512, "CallStruct": 88, "StoreStruct": 32, "ConfigStruct": 80, "KeyStruct": 64}
         sizes.update(TensorStruct=48, ManagedStruct=80, MessageStruct=32, RecordStruct=32, EventStruct=40)
-        sizes.update(BucketerStruct=32)
+        sizes.update(BucketerStruct=32, PersistentOpStruct=16 + 2 * ctypes.sizeof(ctypes.c_void_p))
         for name, size in sizes.items():
             self.assertEqual(ctypes.sizeof(getattr(_native, name)), size, name)
 
@@ -120,6 +116,8 @@ class Parity(unittest.TestCase):
             self.assertRegex(text, rf"X\({name.upper()}, {number}, \"{name}\"\)")
         for name, number in _call.WIRES.items():
             self.assertRegex(text, rf"TUTTI_WIRE_{name.upper()} = {number}\b")
+        for name, (number, _fields) in _persistent.KINDS.items():
+            self.assertRegex(text, rf"X\({name.upper()}, {number}, \"{name}\"\)")
         for name in ("CANCELLABLE", "HAS_STREAM", "ENQUEUE", "HANDLERS_ON_OK"):
             bit = getattr(_call, name).bit_length() - 1
             self.assertRegex(text, rf"TUTTI_{name} = 1 << {bit}\b")

@@ -101,6 +101,90 @@ class Collectives(unittest.TestCase):
         with self.assertRaises(tutti.Unsupported):
             WORLD.broadcast(mine, wire="bf16")
 
+    def calls(self):
+        """(method, arguments, options, how to fill the input with a run's values, the expected output of a run)."""
+        x, part = np.empty(SHAPE), SHAPE[0] // N
+        value = [np.arange(float(np.prod(SHAPE))).reshape(SHAPE) + 100 * rank for rank in range(N)]
+
+        def sum_(run):
+            return reduce(np.add, value) + N * run
+
+        def exchanged(run):
+            return np.concatenate([np.split(array, N)[ME] for array in value]) + run
+
+        return x, value[ME], [
+            ("all_reduce", (x, np.empty(SHAPE)), {"op": "sum"}, sum_),
+            ("all_reduce", (x, np.empty(SHAPE)), {"op": "max"}, lambda run: value[-1] + run),
+            ("reduce", (x, np.empty(SHAPE)), {"root": 1}, lambda run: sum_(run) if ME == 1 else None),
+            ("all_gather", (x,), {"dim": 1}, lambda run: np.concatenate(value, 1) + run),
+            ("gather", (x,), {"root": 1}, lambda run: np.concatenate(value) + run if ME == 1 else None),
+            ("scatter", (x, np.empty((part, 3))), {"root": 1}, lambda run: np.split(value[1], N)[ME] + run),
+            ("reduce_scatter", (x,), {}, lambda run: np.split(sum_(run), N)[ME]),
+            ("all_to_all", (x,), {}, exchanged),
+            ("barrier", (), {}, lambda run: None),
+            ("broadcast", (x,), {"root": 1}, lambda run: value[1] + run),
+        ]  # fmt: skip
+
+    def compare(self, found, expected, what):
+        if expected is None:
+            self.assertIsNone(found, what)
+        else:
+            self.same(found, expected, what)
+
+    def test_persistent(self):
+        """Each kind alone, and all of them as one list, with other values in each run."""
+        x, mine, calls = self.calls()
+        for name, arguments, options, expected in calls:
+            with getattr(WORLD, name + "_init")(*arguments, **options) as operation:
+                for run in range(4):
+                    x[:] = mine + run
+                    if run % 2 == 0:
+                        found = operation.run()
+                    else:
+                        operation.start()
+                        found = operation.wait(None if run == 1 else 60)
+                    self.compare(found, expected(run), (name, options, run))
+                    self.compare(operation.wait(), expected(run), (name, options, "again"))
+        listed = [tutti.PersistentOp(name, *arguments, **options) for name, arguments, options, _ in calls]
+        with WORLD.persistent(listed, timeout=60, lane=0) as operation:
+            for run in range(4):
+                x[:] = mine + run
+                if run % 2 == 0:
+                    found = operation.run()
+                else:
+                    operation.start()
+                    found = operation.wait()
+                for result, (name, _, options, expected) in zip(found, calls):
+                    self.compare(result, expected(run), (name, options, run))
+
+    def test_persistent_wire(self):
+        for count in (3, 600001):
+            mine = np.empty(count, np.float32)
+            for wire in ("bf16", "fp8"):
+                with WORLD.all_reduce_init(mine, wire=wire) as operation:
+                    for run in range(4):
+                        mine[:] = 1 + 2**-8
+                        if run % 2 == 0:
+                            found = operation.run()
+                        else:
+                            operation.start()
+                            found = operation.wait()
+                        self.same(found, np.full(count, N, np.float32), (wire, count, run))
+            with self.assertRaises(tutti.Unsupported):
+                WORLD.all_reduce_init(mine, op="max", wire="bf16")
+
+    def test_persistent_mismatch(self):
+        """A persistent call and an ordinary one are the same to other ranks; calls that differ are Mismatch."""
+        x, y = np.zeros(2), np.ones(2)
+        with WORLD.persistent([tutti.PersistentOp("all_reduce", x, op="max" if ME == 0 else "min"),
+                               tutti.PersistentOp("all_reduce", y)]) as operation:  # fmt: skip
+            with self.assertRaises(tutti.Mismatch) as caught:
+                operation.run()
+            self.assertRegex(str(caught.exception), r"operations\[0\]: all_reduce")
+            self.assertEqual(list(y), [N, N])  # the list went on
+        with WORLD.all_reduce_init(y) as operation:
+            self.assertEqual((operation.run() if ME == 0 else WORLD.all_reduce(y))[0], N * N)
+
     def test_copies(self):
         for kind in FLOATS + INTEGERS + "?":
             arrays = inputs(kind)

@@ -89,6 +89,54 @@ class Waiting(unittest.TestCase):
             group.barrier()
             WORLD.barrier()
 
+    def test_persistent(self):
+        x, y = np.ones(1), np.ones(1)
+        first, second = WORLD.all_reduce_init(x, lane=1), WORLD.all_reduce_init(y, lane=1)
+        for _ in range(3):
+            x[0] = y[0] = 1
+            if ME == 0:
+                first.start()
+                with self.assertRaises(tutti.WaitLimit) as caught:
+                    first.wait(0.05)
+                self.assertIsInstance(caught.exception, TimeoutError)
+                with self.assertRaises(tutti.BadState):
+                    first.start()
+                second.start()
+                second.cancel()
+                WORLD.barrier()
+            else:
+                WORLD.barrier()
+                first.start()
+                second.start()
+            self.assertEqual(first.wait(), N)
+            with self.assertRaises(tutti.Cancelled):
+                second.wait()
+            self.assertEqual(y[0], 1)
+            with self.assertRaises(tutti.TooLate):
+                second.cancel()
+            self.assertEqual(second.run(), N)
+        first.release()
+        second.release()
+
+    def test_persistent_dropped(self):
+        """It goes on to its end, with its array, if it is released or dropped while it runs."""
+        for how in ("release", "drop"):
+            x = np.ones(1)
+            seen = x[:]  # the same memory
+            operation = WORLD.all_reduce_init(x, lane=1)
+            if ME == 0:
+                operation.start()
+                if how == "release":
+                    operation.release()
+                del operation, x
+                WORLD.barrier()
+                WORLD.barrier(lane=1)  # behind it in its lane
+            else:
+                WORLD.barrier()
+                operation.run()
+                WORLD.barrier(lane=1)
+            self.assertEqual(seen[0], N)
+
     def test_asyncio(self):
         async def turns():
             """Rank 0 starts its operations after this: when the loops of the others have turned with theirs under way."""
@@ -130,6 +178,9 @@ class Waiting(unittest.TestCase):
 
     def test_interrupt_blocking(self):
         self.interrupted(lambda group: group.all_reduce(np.zeros(1)))
+
+    def test_interrupt_persistent(self):
+        self.interrupted(lambda group: group.all_reduce_init(np.zeros(1)).run())
 
     def test_interrupt_recv(self):
         self.interrupted(lambda group: group.recv(np.zeros(1), 1))
