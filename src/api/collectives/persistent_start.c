@@ -148,14 +148,6 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
     return status;
 }
 
-static bool is_running(struct tti_persistent *p)
-{
-    pthread_mutex_lock(&p->lock);
-    const bool running = tti_persistent_is(p, TTI_PERSISTENT_RUNNING);
-    pthread_mutex_unlock(&p->lock);
-    return running;
-}
-
 tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms, const char *function,
                                      tutti_error *error)
 {
@@ -168,7 +160,7 @@ tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms,
         return tti_error_set(error, TUTTI_BAD_STATE, "%s: it was never started", function);
     }
     const int64_t until = limit_ms > 0 ? tti_deadline_ns(tti_now_ns(), limit_ms) : 0;
-    const bool running = is_running(p);
+    const bool running = tti_persistent_is(p, TTI_PERSISTENT_RUNNING); /* a snapshot: collect looks again */
     for (size_t i = 0; running && i < p->started; i++) {
         const int64_t left = limit_ms > 0 ? (until - tti_now_ns() + 999999) / 1000000 : limit_ms;
         const int64_t limit = limit_ms > 0 && left < 0 ? 0 : left;
@@ -212,7 +204,7 @@ tutti_status tutti_persistent_cancel(tutti_persistent *persistent, tutti_error *
     tutti_error cause;
     if (!p->has_run) {
         status = tti_error_set(error, TUTTI_BAD_STATE, "%s: it was never started", function);
-    } else if (!is_running(p)) {
+    } else if (!tti_persistent_is(p, TTI_PERSISTENT_RUNNING)) {
         status = tti_error_set(error, TUTTI_TOO_LATE, "%s: it has ended", function);
     } else {
         status = tti_error_clear(error);

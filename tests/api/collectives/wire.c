@@ -264,23 +264,71 @@ static void in_turn(tutti_group *g, tutti_wire wire)
     }
 }
 
-/* A list made once; every rank but the first makes the ordinary call, so the two have to be the same. */
+/* Rank 0 runs the object, or starts it and waits. Every other rank makes the ordinary call, so the two have to be the
+ * same. */
+static tutti_status persistent_once(tutti_group *g, tutti_persistent *p, DLTensor *t, tutti_wire wire, int run)
+{
+    tutti_error e;
+    if (tutti_group_rank(g) != 0) {
+        return tutti_all_reduce(g, t, t, TUTTI_SUM, TUTTI_CALL(.wire = wire));
+    }
+    if (run % 2 == 0) {
+        return tutti_persistent_run(p, &e);
+    }
+    const tutti_status status = tutti_persistent_start(p, &e);
+    return status == TUTTI_OK ? tutti_persistent_wait(p, TUTTI_FOREVER, &e) : status;
+}
+
+/* Sizes in the arrival lines, in one shot, and above, where the engine converts instead of the core. */
 static void persistent(tutti_group *g, tutti_wire wire)
 {
-    int64_t n = 1;
-    float x = 0;
-    DLTensor t = tutti_tensor_1d(&x, &n, TUTTI_F32);
-    const tutti_persistent_op op = {.kind = TUTTI_OP_ALL_REDUCE, .op = TUTTI_SUM, .input = &t, .output = &t};
-    tutti_persistent *p = NULL;
-    tutti_error e;
-    EXPECT_OK(tutti_persistent_init(g, &op, 1, TUTTI_CALL(.wire = wire), &p));
-    for (int i = 0; i < 4; i++) {
-        x = 1.00390625f; /* rounds to 1 */
-        EXPECT_OK(tutti_group_rank(g) == 0 ? tutti_persistent_run(p, &e)
-                                           : tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.wire = wire)));
-        EXPECT(x == (float)tutti_group_size(g));
+    static const int64_t counts[] = {1, 9, 5000, 600001};
+    float *x = malloc(600001 * sizeof(*x));
+    EXPECT(x);
+    for (int c = 0; x && c < 4; c++) {
+        DLTensor t = tutti_tensor_1d(x, &counts[c], TUTTI_F32);
+        const tutti_persistent_op op = {.kind = TUTTI_OP_ALL_REDUCE, .op = TUTTI_SUM, .input = &t, .output = &t};
+        tutti_persistent *p = NULL;
+        tutti_error e;
+        EXPECT_OK(tutti_persistent_init(g, &op, 1, TUTTI_CALL(.wire = wire), &p));
+        for (int run = 0; run < 4; run++) {
+            for (int64_t i = 0; i < counts[c]; i++) {
+                x[i] = 1.00390625f; /* rounds to 1 */
+            }
+            EXPECT_OK(persistent_once(g, p, &t, wire, run));
+            int64_t right = 0;
+            for (int64_t i = 0; i < counts[c]; i++) {
+                right += x[i] == (float)tutti_group_size(g);
+            }
+            EXPECT(right == counts[c]);
+        }
+        EXPECT_OK(tutti_persistent_release(p, &e));
     }
-    EXPECT_OK(tutti_persistent_release(p, &e));
+    free(x);
+}
+
+/* At the init, not at a run. */
+static void persistent_refusals(tutti_group *g, tutti_wire wire)
+{
+    tutti_error e;
+    int32_t x[4] = {0};
+    int64_t n = 4;
+    DLTensor floats = tutti_tensor_1d(x, &n, TUTTI_F32);
+    DLTensor integers = tutti_tensor_1d(x, &n, TUTTI_I32);
+    tutti_persistent *p = NULL;
+    tutti_persistent_op op[2] = {
+        {.kind = TUTTI_OP_ALL_REDUCE, .op = TUTTI_SUM, .input = &floats, .output = &floats},
+        {.kind = TUTTI_OP_ALL_REDUCE, .op = TUTTI_SUM, .input = &integers, .output = &integers},
+    };
+    EXPECT_ERROR(&e, TUTTI_UNSUPPORTED, "operations[1]: all_reduce",
+                 tutti_persistent_init(g, op, 2, TUTTI_CALL(.error = &e, .wire = wire), &p));
+    op[0].op = TUTTI_MAX;
+    EXPECT_ERROR(&e, TUTTI_UNSUPPORTED, "max",
+                 tutti_persistent_init(g, op, 1, TUTTI_CALL(.error = &e, .wire = wire), &p));
+    op[0].kind = TUTTI_OP_BARRIER;
+    EXPECT_ERROR(&e, TUTTI_UNSUPPORTED, "wire",
+                 tutti_persistent_init(g, op, 1, TUTTI_CALL(.error = &e, .wire = wire), &p));
+    EXPECT(!p);
 }
 
 /* ---- the bucketer's ---- */
@@ -327,6 +375,7 @@ static tutti_status rank_main(tutti_group *g, void *user)
         refusals(g, wire);
         in_turn(g, wire);
         persistent(g, wire);
+        persistent_refusals(g, wire);
         buckets(g, wire);
     }
     return TUTTI_OK;
