@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Persistent collectives as works. The first start makes a work for each operation, from the kept descriptor if its
- * tensors are compact, else from the kept tensors. Later starts use the work of a direct operation again,
- * without a check or an allocation. Other operations get new works. The first thread that waits behind the end of all takes their outcome.
+ * tensors are compact, else from the kept tensors. Later starts use the work of a direct operation again, without a
+ * check or an allocation. Other operations get new works. The first thread that waits behind the end of all takes their
+ * outcome.
  */
 #include "api/async/run.h"
 #include "api/collectives/collectives.h"

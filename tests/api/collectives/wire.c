@@ -206,7 +206,7 @@ static void as_computed(tutti_group *g, int64_t n, tutti_reduce_op op, bool in_p
             fp8_round(rounded_ones[r], count);
         }
         for (size_t i = 0; i < count; i++) {
-            float values[RANKS];
+            float values[RANKS] = {0};
             for (int32_t r = 0; r < size; r++) {
                 values[r] = rounded_ones[r][i];
             }
