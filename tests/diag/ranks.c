@@ -10,6 +10,8 @@
  *   stopped  rank 1 stops itself there
  *   killed   rank 1 kills itself there; the other ranks ignore the next SIGTERM, and notice the death themselves
  *   circle   rank 0 and rank 1 both receive first
+ *   started  the other ranks start a persistent all_reduce for the third time, and wait for it after SIGUSR1; rank 1
+ *            starts it after SIGUSR1
  */
 #include <signal.h>
 #include <stdio.h>
@@ -51,6 +53,30 @@ static void begin(int32_t rank, int32_t size)
     }
     must(tutti_sendrecv(group, &sent, (rank + 1) % size, 5, &received, (rank + size - 1) % size, 5, NULL, NULL),
          "sendrecv");
+}
+
+static void start_again(int32_t rank)
+{
+    float two[2] = {1, 2};
+    DLTensor t = tutti_tensor_1d(two, &(int64_t){2}, TUTTI_F32);
+    const tutti_persistent_op sum = {.kind = TUTTI_OP_ALL_REDUCE, .op = TUTTI_SUM, .input = &t, .output = &t};
+    tutti_persistent *p = NULL;
+    must(tutti_persistent_init(group, &sum, 1, NULL, &p), "persistent_init");
+    for (int run = 0; run < 3; run++) {
+        if (run == 2) {
+            printf("pid %d\n", (int)getpid());
+            fflush(stdout);
+        }
+        if (run == 2 && rank == 1) {
+            sigsuspend(&before);
+        }
+        must(tutti_persistent_start(p, NULL), "persistent_start");
+        if (run == 2 && rank != 1) {
+            sigsuspend(&before);
+        }
+        must(tutti_persistent_wait(p, TUTTI_FOREVER, NULL), "persistent_wait");
+    }
+    must(tutti_persistent_release(p, NULL), "persistent_release");
 }
 
 static tutti_status be_thread(tutti_group *g, void *unused)
@@ -101,6 +127,9 @@ int main(int argc, char **argv)
     }
     const int32_t rank = tutti_group_rank(group);
     begin(rank, tutti_group_size(group));
+    if (strcmp(mode, "started") == 0) {
+        start_again(rank);
+    }
     puts("ready");
     fflush(stdout);
     if (rank == 1 && strcmp(mode, "late") == 0) {

@@ -126,6 +126,17 @@ kill -USR1 "$(sed -nE 's/.*suspect: rank 1 \(process ([0-9]+).*/\1/p' "$work/err
 end
 check_status 0 "absent"
 
+# A persistent operation that was started again, without a rank that waits for it: since when it is under way.
+start "$program" started
+wait_for_lines out 'pid [0-9]+$' 3
+reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not come to all_reduce #26 f32 x2 sum \(8 B\), where 2 ranks wait for it, for [0-9]+\.[0-9] s; '
+check_line err 'all_reduce #26 f32 x2 sum \(8 B\): not ended, for [0-9]+\.[0-9] s' "started again"
+check_line err 'all_reduce #25 f32 x2 sum \(8 B\): ok, the last of 2 like it' "started again: the earlier ones"
+kill -USR1 $(sed -nE 's/.*pid ([0-9]+)$/\1/p' "$work/out")
+end
+check_status 0 "started again"
+check_count out 'done$' 3 "started again"
+
 # Ranks that are threads: the report lists each separately.
 env TUTTI_FLIGHT=full "$program" threads >"$work/out" 2>"$work/err" </dev/null &
 threads=$!
