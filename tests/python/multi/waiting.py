@@ -33,12 +33,18 @@ PACKAGE = str(Path(tutti.__file__).parent)
 WAITING = {"_run", "_enter", "wait", "in_other_thread"}  # functions of the package that call what waits for other ranks
 
 
+SENDERS = []  # threads of interrupt()
+
+
 def interrupt():
     """Sends SIGINT to this process as soon as the main thread waits in a call of the package.
 
     A thread looks for the call while it holds the interpreter. Without forced switches the main thread gives that up in
-    functions of C only. So it is inside the one that the innermost function of the package has called.
+    functions of C only. So it is inside the one that the innermost function of the package has called. The thread of the
+    interrupt before must have ended: it could still force a switch.
     """
+    while SENDERS:
+        SENDERS.pop().join()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(3600)
 
@@ -54,7 +60,8 @@ def interrupt():
         sys.setswitchinterval(interval)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=send, daemon=True).start()
+    SENDERS.append(threading.Thread(target=send, daemon=True))
+    SENDERS[-1].start()
 
 
 class Waiting(unittest.TestCase):
