@@ -2,7 +2,9 @@
 """What frameworks call besides plain collectives: futures, objects, coalescing, messages, modes, wrappers."""
 
 import contextlib
+import copy
 import os
+import re
 import unittest
 from datetime import timedelta
 from unittest import mock
@@ -133,6 +135,96 @@ def premultiplied():
             if asynchronous:
                 work.wait()
             assert (t == size * 0.5).all()
+
+
+def rounding_bound(values, wire):
+    """By how much the wire may change each element of a sum of `values`, one tensor a rank: tutti/collectives.h."""
+    magnitudes = sum(value.abs() for value in values)
+    if wire == "bf16":
+        return (2**-7 + len(values) * 2**-23) * magnitudes
+    largest = sum(value.abs().max() for value in values)  # at least that of each block
+    return (2**-3 + 2**-8 + len(values) * 2**-22) * magnitudes + 2**-16 * largest
+
+
+def wires():
+    import tutti.torch
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    # fp8 has 3 bits behind the leading one, bf16 has 7: what is left of a value shows which one it was sent as.
+    for wire, bits, left in (("full", 8, 8), ("bf16", 8, None), ("bf16", 5, 5), ("fp8", 5, None)):
+        for asynchronous in (False, True):
+            for shape in ((64, 3), (0,), (100000,)):
+                t = torch.full(shape, 1 + 2.0**-bits)
+                work = tutti.torch.all_reduce(t, async_op=asynchronous, wire=wire)
+                if asynchronous:
+                    work.wait()
+                assert (t == size * (1 + (2.0**-left if left else 0))).all(), (wire, bits, t)
+    values = [torch.randn(5000, 2, generator=torch.Generator().manual_seed(r)) for r in range(size)]
+    for wire in ("bf16", "fp8"):
+        for op, divisor in ((dist.ReduceOp.SUM, 1), (dist.ReduceOp.AVG, size)):
+            wide = torch.stack([values[rank], torch.zeros(5000, 2)], dim=-1)
+            tutti.torch.all_reduce(wide[..., 0], op=op, wire=wire)  # memory with gaps
+            assert (wide[..., 1] == 0).all()
+            result = wide[..., 0].contiguous()
+            error = (result * divisor - sum(value.double() for value in values)).abs()
+            assert (error <= rounding_bound(values, wire)).all(), (wire, op, error.max())
+            everywhere = [torch.empty_like(result) for _ in range(size)]
+            dist.all_gather(everywhere, result)
+            assert all(torch.equal(other, result) for other in everywhere)
+    refused = [
+        (ValueError, "wire is 'f9'", {"wire": "f9"}),
+        (ValueError, "is gloo, not tutti", {"wire": "bf16", "group": dist.new_group(backend="gloo")}),
+        (NotImplementedError, "UNSUPPORTED", {"wire": "bf16", "op": dist.ReduceOp.MAX}),
+        (dist.DistBackendError, "MISMATCH.*wire", {"wire": "bf16" if rank else "fp8"}),
+    ]
+    for kind, words, options in refused:
+        try:
+            tutti.torch.all_reduce(torch.ones(4), **options)
+        except kind as error:
+            assert re.search(words, str(error)), error
+        else:
+            raise AssertionError(f"{options} were accepted")
+    alone = dist.new_group([0])  # on the other ranks a call does nothing
+    t = torch.full((2,), 1 + 2.0**-8)
+    tutti.torch.all_reduce(t, group=alone, wire="bf16")
+    t = torch.full((2,), float(rank), dtype=torch.float64)
+    tutti.torch.all_reduce(t)  # the group is intact
+    assert (t == size * (size - 1) / 2).all()
+
+
+def wire_hooks():
+    """Gradients of DDP with each hook, beside the mean of what each rank computes alone."""
+    import tutti.torch
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 2)).to(dtype)
+        samples = torch.randn(size, 8, 20, dtype=dtype)
+        alone = []
+        for of_rank in samples:
+            model.zero_grad()
+            model(of_rank).square().mean().backward()
+            alone.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        for wire in ("bf16", "fp8"):
+            group = dist.new_group() if wire == "fp8" else None
+            wrapped = torch.nn.parallel.DistributedDataParallel(
+                copy.deepcopy(model), process_group=group, bucket_cap_mb=0.01
+            )
+            wrapped.register_comm_hook(group, getattr(tutti.torch, f"{wire}_wire_hook"))
+            for _ in range(2):  # DDP makes new buckets after the first step
+                wrapped.zero_grad()
+                wrapped(samples[rank]).square().mean().backward()
+            mean = torch.cat([p.grad.flatten() for p in wrapped.parameters()])
+            error = (mean * size - sum(value.double() for value in alone)).abs()
+            if dtype == torch.float32:
+                assert (error <= rounding_bound(alone, wire)).all(), (wire, error.max())
+                assert error.max() > 2**-12 * mean.abs().max() * size, "nothing was rounded"
+            else:
+                assert error.max() < 1e-12, "float64 was rounded"
+            everywhere = [torch.empty_like(mean) for _ in range(size)]
+            dist.all_gather(everywhere, mean)
+            assert all(torch.equal(other, mean) for other in everywhere)
 
 
 def messages():
@@ -411,6 +503,12 @@ class Calls(unittest.TestCase):
 
     def test_premultiplied(self):
         self.each(premultiplied)
+
+    def test_wires(self):
+        self.each(wires)
+
+    def test_wire_hooks(self):
+        self.each(wire_hooks)
 
     def test_messages(self):
         self.each(messages)

@@ -69,6 +69,9 @@ public:
     WorkPtr alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) override;
     WorkPtr barrier(const c10d::BarrierOptions &options) override;
 
+    // allreduce whose values travel as `wire` says, which torch has no option for.
+    WorkPtr allreduce_by_wire(const at::Tensor &tensor, const c10d::AllreduceOptions &options, tutti_wire wire);
+
     // messages.cpp
     WorkPtr send(Tensors &tensors, int peer, int tag) override;
     WorkPtr recv(Tensors &tensors, int peer, int tag) override;
@@ -92,7 +95,8 @@ private:
         if (!call.async) {
             const Range range(call.title, call.inputs);
             tutti_error error;
-            const tutti::call options = tutti::call().timeout_ms(deadline(call.timeout)).scale(scale).error(&error);
+            const tutti::call options =
+                tutti::call().timeout_ms(deadline(call.timeout)).scale(scale).wire(call.wire).error(&error);
             for (size_t i = 0; i < count; i++) {
                 check(start(i, options, nullptr), error);
             }
@@ -126,7 +130,8 @@ private:
                 {},   {}};
     }
     // A reduction of several tensors, each in place.
-    WorkPtr reduce_all(Tensors &tensors, c10d::OpType type, const c10d::AllreduceOptions &options);
+    WorkPtr reduce_all(Tensors &tensors, c10d::OpType type, const c10d::AllreduceOptions &options,
+                       tutti_wire wire = TUTTI_WIRE_FULL);
     void add_pairs(Call &call, const Tensors &inputs, const Tensors &outputs) const;
     WorkPtr gather_pairs(Call call);
     at::Tensor sum_sparse(const at::Tensor &tensor, milliseconds timeout);

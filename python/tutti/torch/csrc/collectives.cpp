@@ -72,7 +72,7 @@ WorkPtr Backend::broadcast(Tensors &tensors, const c10d::BroadcastOptions &optio
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
 
-WorkPtr Backend::reduce_all(Tensors &tensors, c10d::OpType type, const c10d::AllreduceOptions &options)
+WorkPtr Backend::reduce_all(Tensors &tensors, c10d::OpType type, const c10d::AllreduceOptions &options, tutti_wire wire)
 {
     std::vector<Block> blocks;
     blocks.reserve(tensors.size());
@@ -85,6 +85,7 @@ WorkPtr Backend::reduce_all(Tensors &tensors, c10d::OpType type, const c10d::All
     const Reduction r = reduction(options.reduceOp, blocks[0].type());
     Call call = begin(type, "tutti:all_reduce", options, tensors, {tensors});
     call.writes = blocks;
+    call.wire = wire;
     return run(std::move(call), blocks.size(), r.scale, [&](size_t i, const tutti_call *o, tutti_work **work) {
         Flat flat(blocks[i], r.element);
         return either(tutti_all_reduce, tutti_all_reduce_async, o, work, group_, flat, flat, r.op);
@@ -97,6 +98,12 @@ WorkPtr Backend::allreduce(Tensors &tensors, const c10d::AllreduceOptions &optio
         return allreduce_sparse(tensors, options);
     }
     return reduce_all(tensors, c10d::OpType::ALLREDUCE, options);
+}
+
+WorkPtr Backend::allreduce_by_wire(const at::Tensor &tensor, const c10d::AllreduceOptions &options, tutti_wire wire)
+{
+    Tensors tensors{tensor};
+    return reduce_all(tensors, c10d::OpType::ALLREDUCE, options, wire);
 }
 
 WorkPtr Backend::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options)

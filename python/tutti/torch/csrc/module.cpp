@@ -37,6 +37,12 @@ static void reserve(const c10::intrusive_ptr<c10d::Backend> &backend, size_t byt
     own(backend).reserve(bytes);
 }
 
+static WorkPtr all_reduce(const c10::intrusive_ptr<c10d::Backend> &backend, const at::Tensor &tensor,
+                          const c10d::AllreduceOptions &options, tutti_wire wire)
+{
+    return own(backend).allreduce_by_wire(tensor, options, wire);
+}
+
 static std::string describe(const c10::intrusive_ptr<c10d::Backend> &backend)
 {
     return own(backend).describe();
@@ -49,6 +55,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
     module.def("create", &tutti_torch::create, py::call_guard<py::gil_scoped_release>());
     module.def("empty", &tutti_torch::empty, py::call_guard<py::gil_scoped_release>());
     module.def("reserve", &tutti_torch::reserve, py::call_guard<py::gil_scoped_release>());
+    module.def("all_reduce", &tutti_torch::all_reduce, py::call_guard<py::gil_scoped_release>());
     module.def("describe", &tutti_torch::describe);
     module.def("end_futures", &tutti_torch::end_futures, py::call_guard<py::gil_scoped_release>());
 }

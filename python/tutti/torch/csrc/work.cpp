@@ -35,7 +35,13 @@ tutti::call Work::expect(tutti_error *error, double scale)
 {
     unfinished_.fetch_add(1, std::memory_order_relaxed);
     c10::raw::intrusive_ptr::incref(this);
-    return tutti::call().timeout_ms(deadline(call_.timeout)).scale(scale).error(error).callback(on_end).user(this);
+    return tutti::call()
+        .timeout_ms(deadline(call_.timeout))
+        .scale(scale)
+        .wire(call_.wire)
+        .error(error)
+        .callback(on_end)
+        .user(this);
 }
 
 // Other operations of this Work may be running. They keep it, and its memory, alive.

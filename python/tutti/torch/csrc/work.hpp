@@ -27,6 +27,7 @@ struct Call {
     std::vector<std::vector<at::Tensor>> outputs; // the result of the Work and of its future
     std::vector<Block> reads;
     std::vector<Block> writes; // stored at the end
+    tutti_wire wire = TUTTI_WIRE_FULL;
 };
 
 class Work : public c10d::Work {
