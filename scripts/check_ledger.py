@@ -9,8 +9,11 @@ In every row that is marked done:
   - Each test in the column "Test", and each of its variants api.NAME.BACKEND, ran and passed (FILE of `ctest --output-junit`).
   - The column "Backends" names the backends that these tests printed. An operation between ranks needs more than local.
   - The tests really test each function: one of them fails when LD_PRELOAD replaces the function by one that does nothing
-    and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an api test, are replaced in
-    the ranks of the script.mpi.ledger_* tests. With --all, a variant on each other backend has to fail, too.
+    and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an api or python test, are
+    replaced in the ranks of the script.mpi.ledger_* tests. The python.* tests get the replacement as a library that needs
+    libtutti, by TUTTI_LIBRARY. With --all, a variant on each other backend has to fail, too.
+
+Every `torch.FILE.TEST` in the text is a test of tests/torch. Those need PyTorch, so make check-torch runs them.
 
 Exit status 0 if no row failed.
 """
@@ -33,7 +36,7 @@ SOURCE = Path(__file__).resolve().parent.parent
 COMPILER = [os.environ.get("CC", "cc"), f"-I{SOURCE / 'include'}"]
 COLUMNS = ["Spec", "What the spec names", "Tutti", "Test", "State", "Backends"]
 BACKENDS = ["local", "shm", "hier", "gloo", "mpi", "nccl", "rccl", "fault", "null"]  # the order in which rows name them
-API, MPI = "api.", "script.mpi.ledger_"  # tests whose function can be replaced
+API, PYTHON, MPI = "api.", "python.", "script.mpi.ledger_"  # tests whose function can be replaced
 MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
 # What a test prints: the ledger's programs a line for each backend, `tutti check` at its beginning.
 ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
@@ -116,16 +119,20 @@ def read_build(directory):
 
 def proofs(build, row):
     """(function, backend) -> tests of the row, one of which has to fail without the function. Backend "": those it names."""
-    api, mpi = ([t for t in row.tests if t.startswith(prefix)] for prefix in (API, MPI))
+    api, python, mpi = ([t for t in row.tests if t.startswith(prefix)] for prefix in (API, PYTHON, MPI))
     found = {}
     for function in row.names:
         if MPI_FUNCTION.fullmatch(function):
             found[function, ""] = mpi
         elif function in build.types:
-            found[function, ""] = api or mpi
+            found[function, ""] = api or python or mpi
             for test in row.variants if function != "tutti_run_threads" else ():  # a job has no use for that
                 found.setdefault((function, test.rsplit(".", 1)[1]), []).append(test)
     return found
+
+
+def for_python(path):
+    return path.with_suffix(".python.so")
 
 
 def write_replacement(build, function, path):
@@ -133,15 +140,21 @@ def write_replacement(build, function, path):
     kind = build.types.get(function)
     kind = kind if kind in ("float", "double", "DLTensor", "DLDataType", "DLDevice") else "long"
     code = f"#include <tutti/dlpack.h>\n{kind} {function}(void) {{ return ({kind}){{0}}; }}\n"
-    run(*COMPILER, "-w", "-fPIC", "-shared", "-x", "c", "-", "-o", str(path), input=code)
+    build_shared = (*COMPILER, "-w", "-fPIC", "-shared", "-x", "c", "-", "-o")
+    run(*build_shared, str(path), input=code)
+    # A symbol is looked up in the library that was opened, then in what it needs.
+    run(*build_shared, str(for_python(path)), "-Wl,--no-as-needed", f"-Wl,-rpath,{build.directory}", f"-L{build.directory}",
+        "-ltutti", input=code)
 
 
 def passes(build, test, library, limit):
     """Whether the test passes while the library comes before Tutti and MPI."""
     properties = {p["name"]: p["value"] for p in build.tests[test].get("properties", [])}
     environment = os.environ | dict(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
-    # The launcher of an MPI job needs MPI whole: only its ranks load the library.
-    environment["TUTTI_TEST_PRELOAD" if test.startswith(MPI) else "LD_PRELOAD"] = str(library)
+    if test.startswith(PYTHON):  # ctypes asks the library itself, so a preloaded one has no effect
+        environment["TUTTI_LIBRARY"] = str(for_python(library))
+    else:  # the launcher of an MPI job needs MPI whole: only its ranks load the library
+        environment["TUTTI_TEST_PRELOAD" if test.startswith(MPI) else "LD_PRELOAD"] = str(library)
     process = subprocess.Popen(build.tests[test]["command"], env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                cwd=properties.get("WORKING_DIRECTORY", build.directory))
@@ -219,6 +232,13 @@ def check(build, row, results, noticed, unusable):
         complain("its operations between ranks are proved on local alone")
 
 
+def missing_torch_tests(path):
+    """The tests of tests/torch that the text names and that do not exist."""
+    named = set(re.findall(r"`torch\.(\w+)\.(\w+)`", path.read_text(encoding="utf-8")))
+    sources = {file.stem: file.read_text(encoding="utf-8") for file in (SOURCE / "tests/torch").glob("test_*.py")}
+    return sorted(f"torch.{file}.{test}" for file, test in named if f"    def {test}(" not in sources.get(file, ""))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option in ("--build", "--junit"):
@@ -238,9 +258,12 @@ def main():
     failed = [row for row in rows if row.problems]
     for row in failed:
         print(f"{options.requirements.name}:{row.line}: {row.title}: {'; '.join(row.problems)}")
+    missing = missing_torch_tests(options.requirements)
+    for test in missing:
+        print(f"{options.requirements.name}: `{test}` is not a test of tests/torch")
     opened = sum(row.state == "open" for row in rows)
     print(f"ledger: {len(rows)} rows, {len(done)} done, {opened} open, {len(failed)} failed")
-    return 1 if failed else 0
+    return 1 if failed or missing else 0
 
 
 if __name__ == "__main__":

@@ -40,7 +40,11 @@ cat >"$scratch/ledger.md" <<'END'
 | Spec 0 | too-few-backends | `tutti_status_name` | `api.ledger_errors` | done | local |
 | Spec 0 | fails-on-gloo | `tutti_queue_create` | `api.ledger_queue` | done | local shm hier gloo mpi nccl rccl fault |
 | Spec 0 | local-alone | `tutti_all_reduce` | `api.ledger_devices` | done | local |
+| Spec 0 | good-python | `tutti_queue_create` | `python.one_rank` | done | |
+| Spec 0 | python-cannot-fail | `tutti_group_token` | `python.one_rank` | done | |
 | Spec 0 | cannot-fail-in-jobs | `tutti_null_recorded` | `api.ledger_devices`, `api.ledger_queue` | done | local shm hier gloo mpi nccl rccl fault |
+
+A good test is `torch.test_calls.test_futures`, a bogus one `torch.test_calls.test_frobnicate`.
 END
 # result NAME STATUS BACKEND: a test, and what it has printed
 result() {
@@ -58,6 +62,7 @@ result() {
     result api.ledger_groups fail local
     result api.ledger_queue run local
     result api.ledger_devices run local
+    result python.one_rank run ''
     for backend in shm hier gloo mpi nccl rccl fault; do
         result api.ledger_errors.$backend run $backend
         result api.ledger_p2p.$backend run $backend
@@ -105,7 +110,9 @@ expect 'Spec 0, too-few-backends: it claims to be proved on local, but its tests
 expect 'Spec 0, fails-on-gloo: `api.ledger_queue.gloo` failed$'
 expect 'Spec 0, local-alone: its operations between ranks are proved on local alone$'
 expect 'Spec 0, cannot-fail-in-jobs: .*on shm .* no test of this row fails when `tutti_null_recorded` only returns OK'
-expect '^ledger: 22 rows, 20 done, 1 open, 20 failed$'
+expect 'Spec 0, python-cannot-fail: no test of this row fails when `tutti_group_token` only returns OK$'
+expect ': `torch.test_calls.test_frobnicate` is not a test of tests/torch$'
+expect '^ledger: 24 rows, 22 done, 1 open, 21 failed$'
 
 if [ "$failed" -ne 0 ]; then
     cat "$scratch/output"

@@ -330,6 +330,8 @@ class Works(unittest.TestCase):
         gradients = [np.full(1000, float(index)) for index in range(4)]
         with tutti.Bucketer(self.group, gradients, bucket_bytes=16000) as bucketer:
             self.assertEqual(bucketer.describe(), (2, 16000))
+            with self.assertRaises(tutti.InvalidArgument):
+                bucketer.ready(4)
             for step in range(2):
                 for index in reversed(range(4)):
                     bucketer.ready(index)

@@ -49,14 +49,31 @@ def ops(kind):
     return [op for op in tutti.REDUCE_OPS if op != "premul_sum" and tutti.reduce_op_valid(op, np.dtype(kind))]
 
 
+def is_shared(array):
+    """Whether the array lies in memory of several processes, by the system's list of this process."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            bounds, flags = line.split()[:2]
+            first, end = (int(bound, 16) for bound in bounds.split("-"))
+            if first <= array.ctypes.data < end:
+                return flags.endswith("s")
+    raise AssertionError("an address that is not mapped")
+
+
 class Collectives(unittest.TestCase):
+    def setUp(self):
+        self.results = []  # kept, so that a new array never lies where an equal result was
+
     def same(self, found, expected, what):
+        self.results.append(found)
         self.assertEqual(found.dtype, expected.dtype, what)
         np.testing.assert_array_equal(found, expected, str(what))
 
     def both(self, name, expected, what, *arguments, **options):
-        """The blocking and the asynchronous form."""
+        """The blocking and the asynchronous form. `output` has other values before each."""
         for form in (getattr(WORLD, name), lambda *a, **o: getattr(WORLD, name + "_async")(*a, **o).wait()):
+            if "output" in options:
+                options["output"][:] = expected == 0
             result = form(*arguments, **options)
             if expected is None:
                 self.assertIsNone(result, what)
@@ -71,9 +88,10 @@ class Collectives(unittest.TestCase):
                     arrays = [array // 100 * N for array in arrays]
                 all_, what = folded(arrays, op), (kind, op)
                 mine = arrays[ME]
-                self.both("all_reduce", all_, what, mine, np.empty_like(mine), op=op)
+                self.both("all_reduce", all_, what, mine, output=np.empty_like(mine), op=op)
                 self.same(WORLD.all_reduce(mine.copy(), op=op), all_, what)
-                self.both("reduce", all_ if ME == N - 1 else None, what, mine, np.empty_like(mine), op=op, root=N - 1)
+                output = {"output": np.empty_like(mine)} if ME == N - 1 else {}
+                self.both("reduce", all_ if output else None, what, mine, op=op, root=N - 1, **output)
                 self.both("reduce_scatter", all_[2 * ME : 2 * ME + 2], what, mine, op=op)
                 counts = [2 * N - (N - 1)] + [1] * (N - 1)
                 at = sum(counts[:ME])
@@ -82,14 +100,16 @@ class Collectives(unittest.TestCase):
     def test_scale(self):
         arrays = inputs("d")
         expected = reduce(np.add, [array * (rank + 1) for rank, array in enumerate(arrays)])
-        self.both("all_reduce", expected, "scale", arrays[ME], np.empty(SHAPE), op="premul_sum", scale=ME + 1)
+        output = np.empty(SHAPE)
+        self.both("all_reduce", expected, "scale", arrays[ME], output=output, op="premul_sum", scale=ME + 1)
 
     def test_wire(self):
         """Each value rounds: 1 + 2^-8 is halfway between two values of bf16, and the even one is 1; as in fp8."""
         for count in (3, 5000, 600001):
             mine = np.full(count, 1 + 2**-8, np.float32)
             for wire in ("bf16", "fp8"):
-                self.both("all_reduce", np.full(count, N, np.float32), "wire", mine, np.empty_like(mine), wire=wire)
+                output = np.empty_like(mine)
+                self.both("all_reduce", np.full(count, N, np.float32), "wire", mine, output=output, wire=wire)
             self.same(WORLD.all_reduce(mine.copy(), wire="full"), np.full(count, N * (1 + 2**-8), np.float32), "full")
         with tutti.Bucketer(WORLD, [mine], wire="bf16") as bucketer:
             bucketer.wait()
@@ -193,8 +213,9 @@ class Collectives(unittest.TestCase):
                 self.both("all_gather", np.concatenate(arrays, dim), kind, mine, dim=dim)
                 self.both("gather", np.concatenate(arrays, dim) if ME == 1 else None, kind, mine, dim=dim, root=1)
             part = np.split(arrays[1], N)[ME]
-            self.both("scatter", part, kind, mine if ME == 1 else None, np.empty_like(part), root=1)
-            self.both("broadcast", arrays[1], kind, mine.copy(), root=1)
+            self.both("scatter", part, kind, mine if ME == 1 else None, output=np.empty_like(part), root=1)
+            for form in (WORLD.broadcast, lambda *a, **o: WORLD.broadcast_async(*a, **o).wait()):
+                self.same(form(mine.copy(), root=1), arrays[1], kind)
             exchanged = np.concatenate([np.split(array, N)[ME] for array in arrays])
             self.both("all_to_all", exchanged, kind, mine)
             rows = [array[: rank + 1] for rank, array in enumerate(arrays)]
@@ -221,9 +242,13 @@ class Collectives(unittest.TestCase):
 
     def test_barrier(self):
         self.both("barrier", None, "barrier")
+        with self.assertRaises(tutti.Mismatch):  # so a barrier meets the other ranks
+            WORLD.barrier() if ME == 0 else WORLD.all_reduce(np.zeros(1))
+        WORLD.barrier()
 
     def test_heap(self):
         first = WORLD.empty((1000, 300), "f32")
+        self.assertTrue(is_shared(first))
         first[:] = ME
         self.assertEqual(WORLD.all_reduce(first).sum(), first.size * sum(range(N)))
         private = np.full(1 << 18, float(ME))
@@ -277,4 +302,5 @@ class Collectives(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    print("collectives on backend", WORLD.backend, flush=True)
     unittest.main(failfast=True)

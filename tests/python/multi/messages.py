@@ -95,4 +95,5 @@ class Messages(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    print("messages on backend", WORLD.backend, flush=True)
     unittest.main(failfast=True)

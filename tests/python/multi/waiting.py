@@ -284,6 +284,7 @@ class Waiting(unittest.TestCase):
             with self.assertRaises(tutti.PeerLeft) as caught:
                 group.barrier()
             self.assertIsInstance(caught.exception, ConnectionError)
+            self.assertIn(N - 1, group.failed())
             group.destroy()
         WORLD.barrier()
 
@@ -346,4 +347,5 @@ if __name__ == "__main__":
     if WORLD is None:
         newcomer()
     else:
+        print("waiting on backend", WORLD.backend, flush=True)
         unittest.main(failfast=True)
