@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Union
 
 import torch
 from torch import distributed
+from torch._C._distributed_c10d import GradBucket  # torch.distributed exports it, but its declarations do not
 
 from .._call import wire_number
 from . import _extension
@@ -120,7 +121,7 @@ def all_reduce(
 
 
 def _average(
-    group: Optional[distributed.ProcessGroup], bucket: distributed.GradBucket, wire: str
+    group: Optional[distributed.ProcessGroup], bucket: GradBucket, wire: str
 ) -> torch.futures.Future[torch.Tensor]:
     """The mean of a bucket of gradients over the ranks. Only float32 has wires; other gradients travel as they are."""
     gradients = bucket.buffer()
@@ -132,7 +133,7 @@ def _average(
 
 
 def bf16_wire_hook(
-    group: Optional[distributed.ProcessGroup], bucket: distributed.GradBucket
+    group: Optional[distributed.ProcessGroup], bucket: GradBucket
 ) -> torch.futures.Future[torch.Tensor]:
     """Halves the bytes that DistributedDataParallel sends: model.register_comm_hook(group, bf16_wire_hook).
 
@@ -142,7 +143,7 @@ def bf16_wire_hook(
 
 
 def fp8_wire_hook(
-    group: Optional[distributed.ProcessGroup], bucket: distributed.GradBucket
+    group: Optional[distributed.ProcessGroup], bucket: GradBucket
 ) -> torch.futures.Future[torch.Tensor]:
     """As bf16_wire_hook with a quarter of the bytes: e4m3 in blocks of 32 with a common scale."""
     return _average(group, bucket, "fp8")
