@@ -100,6 +100,18 @@ def deadlines():
     dist.barrier()
 
 
+def alone():
+    """The other rank of a new group never comes."""
+    from tutti.torch import _extension
+
+    error = raises(
+        dist.DistBackendError,
+        "^tutti TIMEOUT: init of 2 ranks waited .* ms; missing: rank 1",
+        lambda: _extension.load().create(dist.HashStore(), 0, 2, timedelta(milliseconds=300), "alone", [0, 1]),
+    )
+    assert int(re.search(r"waited (\d+) ms", str(error))[1]) >= 300, error
+
+
 class Death:
     """The death of rank 1, with its time in a file of `folder` that all ranks read."""
 
@@ -300,6 +312,9 @@ class Failures(unittest.TestCase):
 
     def test_deadlines(self):
         ranks.run(2, deadlines)
+
+    def test_alone(self):
+        ranks.run(1, alone)
 
     def deaths(self, name, function, *args):
         for size in (2, 4):

@@ -15,7 +15,9 @@ void throw_error(const tutti_error &error)
     case TUTTI_UNSUPPORTED:
         C10_THROW_ERROR(NotImplementedError, std::move(text));
     case TUTTI_TIMEOUT:
-        text = c10::str("tutti TIMEOUT: timeout of ", error.deadline_ms, " ms: ", error.message);
+        if (error.deadline_ms > 0) { // that of an operation; the forming of a group has its time in the sentence
+            text = c10::str("tutti TIMEOUT: timeout of ", error.deadline_ms, " ms: ", error.message);
+        }
         [[fallthrough]];
     default:
         C10_THROW_ERROR(DistBackendError, std::move(text));
