@@ -141,6 +141,7 @@ void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings
                                                .window = number(setting, settings, "engine.window"),
                                                .packets = number(setting, settings, "engine.packets"),
                                                .one_shot = number(setting, settings, "engine.one_shot"),
+                                               .reduce_sliced = number(setting, settings, "engine.reduce_sliced_bytes"),
                                                .stream = number(setting, settings, "engine.stream_bytes"),
                                                .zero_copy = number(setting, settings, "engine.zero_copy_bytes"),
                                                .single_copy = number(setting, settings, "engine.single_copy_bytes"),

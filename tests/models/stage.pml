@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stage: src/engine/memory/stage.c, with the protocols over it: collectives/exchange.c, all_reduce_two_shot.c,
- * rooted.c.
+ * The stage: src/engine/memory/stage.c, with the protocols over it: collectives/exchange.c, two_shot.c, rooted.c.
  *
  * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five
  * windows; an exchange of one small or four large steps; a stream from rank 0 of one small or one, two or seven large

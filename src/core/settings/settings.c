@@ -78,6 +78,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                 "send up to this many bytes together with the announcement of a call; auto = by the "
                                 "measurement of this machine",
                                 0, 1892},
+    [TTI_SET_ENGINE_REDUCE_SLICED_BYTES] =
+        {0, TUTTI_CONFIG_BYTES, "engine.reduce_sliced_bytes", "TUTTI_ENGINE_REDUCE_SLICED_BYTES", "auto", "auto",
+         "reduce from this many bytes on by slices, one for each rank, instead of all on the root; auto = with 8 and "
+         "more ranks that have a CPU each, by the measurement of this machine",
+         0, INT64_C(1) << 60},
     [TTI_SET_ENGINE_SINGLE_COPY] =
         {0, TUTTI_CONFIG_BOOL, "engine.single_copy", "TUTTI_ENGINE_SINGLE_COPY", "1", "",
          "let the kernel copy private tensors between processes (process_vm_readv), where this is allowed and faster",

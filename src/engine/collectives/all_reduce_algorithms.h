@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The algorithms of a large all_reduce, one file each. all_reduce.c chooses by the bytes of the vector, alike on all
- * ranks. A further one, a ring for instance, gets a file all_reduce_ring.c, a line here, its place in all_reduce.c, and
- * a name in enum tti_algorithm.
+ * The algorithms of a large all_reduce beside two_shot.h, one file each. all_reduce.c chooses by the bytes of the
+ * vector, alike on all ranks. A further one, a ring for instance, gets a file all_reduce_ring.c, a line here, its place
+ * in all_reduce.c, and a name in enum tti_algorithm.
  */
 #ifndef TTI_ENGINE_ALL_REDUCE_ALGORITHMS_H
 #define TTI_ENGINE_ALL_REDUCE_ALGORITHMS_H
@@ -11,6 +11,5 @@
 
 /* `bytes` of the vector. */
 tutti_status tti_all_reduce_one_shot(struct tti_lane *lane, const tutti_op *op, size_t bytes);
-tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op);
 
 #endif

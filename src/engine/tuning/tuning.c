@@ -17,6 +17,11 @@
  *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
  *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
  *
+ * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster from
+ *   n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one is used.
+ *   Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from SLICED_RANKS on,
+ *   where the simulation (docs/scaling.md) shows more gain than it may be wrong.
+ *
  * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
  *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines
  *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E - STEP)
@@ -82,6 +87,7 @@
 #define COST_MOST      UINT64_C(1000000000) /* ns */
 #define LINES_LEAST    2.0
 #define LINES_MOST     12.0
+#define SLICED_RANKS   8
 #define PACKETS_RANKS  64 /* with more ranks, unpacking takes too much memory */
 
 static uint64_t power_of_two(uint64_t least)
@@ -175,6 +181,12 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
         states++;
     }
     return lines(states == 2 ? root(product) : product);
+}
+
+static uint64_t reduce_sliced_for(int size, int cpus, const struct tti_profile *p)
+{
+    const bool gains = size >= SLICED_RANKS && !ranks_share_cpus(size, cpus);
+    return gains ? over_states(size, cpus, p, one_shot_for) : TTI_TUNING_NEVER;
 }
 
 static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
@@ -278,6 +290,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
         .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
         .one_shot = one_shot < window ? one_shot : window,
+        .reduce_sliced = override_or(wishes->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
         .stream_direct = override_or(wishes->stream, stream_direct_for(size, cpus, &p)),
         .stream_staged = override_or(wishes->stream, stream_staged_for(size, cpus, &p)),
         .zero_copy = override_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),

@@ -16,6 +16,7 @@ struct tti_tuning {
     uint64_t packets;                 /* up to this size the data travel with the arrival; 0 = what fits its line */
     uint64_t packets_root;            /* the same where only the root sends */
     uint64_t one_shot;                /* all_reduce: up to this size every rank folds all */
+    uint64_t reduce_sliced;           /* reduce: from this size on every rank folds a slice */
     uint64_t zero_copy;               /* from this size on, tensors in the heap are not staged */
     uint64_t single_copy;             /* and the kernel copies private ones, if the ranks are far apart ... */
     uint64_t single_copy_near;        /* ... or, if this is not 0, always */
@@ -40,12 +41,14 @@ static inline size_t tti_tuning_stream_chunk(int size)
 
 #define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
-/* Settings of the user. Not set: -1 for packets, one_shot, stream, zero_copy and single_copy; 0 for the others. */
+/* Settings of the user. Not set: -1 for packets, one_shot, reduce_sliced, stream, zero_copy and single_copy; 0 for the
+ * others. */
 struct tti_tuning_overrides {
     int64_t stage;
     int64_t window;
     int64_t packets;
     int64_t one_shot;
+    int64_t reduce_sliced;
     int64_t stream;
     int64_t zero_copy;
     int64_t single_copy;

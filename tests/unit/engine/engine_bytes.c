@@ -151,8 +151,13 @@ static int all_kinds(struct cluster *c, int rank)
 static void least(bool direct)
 {
     static const int sizes[] = {2, 3, 5};
-    const struct tti_tuning_overrides wishes = {
-        .window = WINDOW, .packets = -1, .one_shot = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
+    const struct tti_tuning_overrides wishes = {.window = WINDOW,
+                                                .packets = -1,
+                                                .one_shot = -1,
+                                                .reduce_sliced = -1,
+                                                .stream = -1,
+                                                .zero_copy = -1,
+                                                .single_copy = -1};
     int failures = 0;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct cluster c;

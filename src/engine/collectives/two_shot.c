@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two-shot all_reduce, pipelined above one window: a reduce-scatter and an all-gather (Rabenseifner, 2004) over the
- * stages, with the movement-avoiding fold of Peng et al. (SC'23). The vector is cut into windows, a window into one
- * slice per rank.
+ * Two-shot all_reduce and reduce, pipelined above one window: a reduce-scatter, then an all-gather or a gather to the
+ * root (Rabenseifner, 2004), over the stages, with the movement-avoiding fold of Peng et al. (SC'23). The vector is cut
+ * into windows, a window into one slice per rank.
  *   1. stage the window, all but the own slice                             publish I(k)
  *   2. when all have, fold the own slice from all ranks' stages            publish R(k)
- *   3. when all have, copy the other ranks' slices of the result out
- * Bytes a rank: 5n - 2n/P, the least that copying in and out allows: the fold reads the own slice in place. Two epochs
- * a window. No rank waits for them while all run at the same speed: step 2 of a window follows step 1 of the next one,
- * and step 3 follows step 2 of the next one.
+ *   3. when all have, copy the other ranks' slices of the result out       in a reduce, the root only
+ * Bytes a rank: 5n - 2n/P, the least that copying in and out allows: the fold reads the own slice in place. In a reduce
+ * 5n - 3n/P at the root, whatever P is, and 3n - n/P at a leaf. Two epochs a window. No rank waits for them while all
+ * run at the same speed: step 2 of a window follows step 1 of the next one, and step 3 follows step 2 of the next one.
  *
  * Phases of window k: I(k) = 2k + 1, R(k) = 2k + 4, published in the order I0 (the arrival) I1 R0 I2 R1 ... A span
  * holds the window and behind it the own slice of the result. All have read it when they publish I(k + 3).
@@ -21,9 +21,9 @@
  *
  * A rank that exposes its tensors stages window 0 only when it knows that others do not expose theirs.
  */
+#include "engine/collectives/two_shot.h"
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/attributes.h"
-#include "engine/collectives/all_reduce_algorithms.h"
 #include "engine/collectives/zero_copy.h"
 #include "engine/memory/copy.h"
 #include "engine/memory/expose.h"
@@ -39,6 +39,8 @@ struct plan {
     size_t count;
     size_t window;
     size_t windows;
+    bool to_root;    /* a reduce: only the root copies slices out */
+    bool has_output; /* a leaf of a reduce has none */
 };
 
 struct slice {
@@ -179,6 +181,25 @@ static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char
     }
 }
 
+/* In a reduce a result has one place: on the root the output, on a leaf the stage. */
+static void fold_for_root(struct tti_lane *lane, unsigned char *result, unsigned char *shown, size_t bytes)
+{
+    if (result) {
+        tti_reduce_out(lane, result, bytes);
+        return;
+    }
+    if (!tti_stage_is_far(lane)) {
+        tti_reduce(lane, shown, bytes);
+        return;
+    }
+    unsigned char tile[TTI_TWICE_BYTES] __attribute__((aligned(64)));
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = tti_chunk_bytes(bytes - at, sizeof(tile), 0);
+        fold_far(lane, tile, shown + at, n);
+        lane->bytes_copied -= n; /* the tile stays in the first-level cache */
+    }
+}
+
 /* The result goes to the output as the other ranks unpack it. */
 static void fold_packed(struct tti_lane *lane, const struct plan *p, unsigned char *result, unsigned char *shown,
                         size_t count)
@@ -197,7 +218,7 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
     struct slice own = slice_of(p, k, e->size, e->rank);
     const size_t at = (k * p->window + own.from) * p->element;
     const size_t bytes = own.count * p->element;
-    unsigned char *result = (unsigned char *)op->dst + at;
+    unsigned char *result = p->has_output ? (unsigned char *)op->dst + at : NULL;
     unsigned char *shown = tti_stage_own(lane, k) + result_at(p); /* for the peers */
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
@@ -213,6 +234,8 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
     }
     if (p->wire) {
         fold_packed(lane, p, result, shown, own.count);
+    } else if (p->to_root) {
+        fold_for_root(lane, result, shown, bytes);
     } else if (tti_stage_is_far(lane)) {
         fold_far(lane, result, shown, bytes);
     } else if (lane->streams) { /* the copy that peers read next stays in the caches */
@@ -269,7 +292,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
         if (k >= 1 && k - 1 < p->windows && (status = fold_own(lane, op, p, k - 1)) != TUTTI_OK) {
             return status;
         }
-        if (k >= 2 && (status = copy_out(lane, op, p, k - 2)) != TUTTI_OK) {
+        if (k >= 2 && p->has_output && (status = copy_out(lane, op, p, k - 2)) != TUTTI_OK) {
             return status;
         }
     }
@@ -283,11 +306,13 @@ static size_t grain_of(const struct tti_wire_format *wire, size_t element)
     return wire && wire->block > line ? wire->block : line;
 }
 
-tutti_status tti_all_reduce_two_shot(struct tti_lane *lane, const tutti_op *op)
+tutti_status tti_two_shot(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_wire_format *wire = tti_wire_format(op->wire);
     const size_t most = lane->engine->tuning.window;
     struct plan p = {.wire = wire, .element = tti_dtype_size(op->dtype), .count = op->count};
+    p.to_root = op->kind == TUTTI_OP_REDUCE; /* without a wire */
+    p.has_output = !p.to_root || lane->engine->rank == op->root;
     p.grain = grain_of(wire, wire && wire->dtype ? tti_dtype_size(wire->dtype) : p.element);
     /* an even number of blocks: the larger slice of two ranks is no longer than half a window, see TTI_STAGE_SPANS */
     const size_t window = wire ? most / (2 * wire->block_bytes) * 2 * wire->block : most / p.element;
