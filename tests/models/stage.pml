@@ -3,7 +3,7 @@
  * The stage: src/engine/memory/stage.c, with the protocols over it: collectives/exchange.c, two_shot.c, rooted.c.
  *
  * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five
- * windows; an exchange of one small or four large steps; a stream from rank 0 of one small or one, two or seven large
+ * windows; a reduce to rank 0 by slices, of three or five; an exchange of one small or four large steps; a stream from rank 0 of one small or one, two or seven large
  * spans; a stream to rank 0 of one small or seven large ones. Some of these run only with MORE; with SHORT only streams
  * of one span. A rank has RINGS rings of RING cells, and takes any of them for a call. Large spans take two cells and
  * small ones one, so gaps occur. These are as in the C code: the place of a span, the head, the stamps and what they
@@ -40,6 +40,7 @@
  * mutant NEAR_RING RINGS=2 assertion: the reader always reads the first ring
  * mutant NO_FINAL CALLS=6 SHORT=1 end: rooted calls do not end by publishing TTI_PHASE_FINAL
  * mutant R_EARLY assertion: R(k) is published before the fold
+ * mutant FOLDED_IS_READ assertion: a window counts as read when all have folded it
  * mutant EXPOSED_STAGED EXPOSES=1 assertion: span 0 is read after the arrival of a rank that exposes its tensors
  * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up publishes TTI_PHASE_FINAL as if it had ended
  */
@@ -78,6 +79,7 @@
 #define EXCHANGE        1
 #define FROM_ROOT       2
 #define TO_ROOT         3 /* rank 0 */
+#define REDUCE          4 /* to rank 0, by slices */
 #define I(k)               (2 * (k) + 1)
 #define R(k)               (2 * (k) + 4)
 #define tti_position_at(c, phase)   ((c) * 32 + (phase))
@@ -227,14 +229,18 @@ inline await_span(nr, phase)
     fi
 }
 
-/* ---- all_reduce: a span's second cell is the result ------------------------------------------------------------- */
+/* ---- all_reduce, and reduce by slices: a span's second cell is the result ---------------------------------------- */
 
 #define CELL(base, of, k, n) cell[(base) + PLACE(POSITION(of, k) + (n))]
 
 inline stage(w)
 {
     acquire(w, NAME(0, w));
+#ifdef FOLDED_IS_READ
+    stamp(w, R(w))
+#else
     stamp(w + 3, I(w + 3))
+#endif
 }
 
 inline fold_own(w)
@@ -263,7 +269,7 @@ inline sliced()
     :: k < steps[call] + 2 ->
         if :: k < steps[call] -> stage(k); advance(I(k)) :: else fi;
         if :: k >= 1 && k - 1 < steps[call] -> fold_own(k - 1) :: else fi;
-        if :: k >= 2 -> copy_out(k - 2) :: else fi;
+        if :: k >= 2 && (kind[call] == ALL_REDUCE || me == 0) -> copy_out(k - 2) :: else fi;
         k++
     :: else -> break
     od
@@ -299,15 +305,15 @@ inline all_to_all_ranks()
 {
     stage_begin();
     if
-    :: !exposes && kind[call] == ALL_REDUCE -> stage(0)
     :: !exposes && kind[call] == EXCHANGE -> pack(0)
+    :: !exposes && kind[call] != EXCHANGE -> stage(0)
     :: else
     fi;
     arrive();
     await_all();
     if
     :: exposes && exposed[OF(PEER)] -> run_direct()
-    :: else -> if :: kind[call] == ALL_REDUCE -> sliced() :: else -> exchange_finish() fi
+    :: else -> if :: kind[call] == EXCHANGE -> exchange_finish() :: else -> sliced() fi
     fi
 }
 
@@ -378,7 +384,7 @@ proctype Rank(byte me; byte used)
         if :: exposes = false :: exposes = true fi;
 #endif
         if
-        :: kind[call] < FROM_ROOT -> all_to_all_ranks()
+        :: kind[call] < FROM_ROOT || kind[call] == REDUCE -> all_to_all_ranks()
         :: kind[call] == FROM_ROOT + me -> stream_write()
         :: else -> stream_read()
         fi;
@@ -408,10 +414,12 @@ init
             :: kind[c] = EXCHANGE; stride[c] = LARGE; steps[c] = 4
             :: kind[c] = TO_ROOT; stride[c] = LARGE; steps[c] = 7
             :: kind[c] = ALL_REDUCE; stride[c] = LARGE; steps[c] = 3
+            :: kind[c] = REDUCE; stride[c] = LARGE; steps[c] = 3
 #ifdef MORE
             :: kind[c] = TO_ROOT; stride[c] = SMALL; steps[c] = 1
             :: kind[c] = ALL_REDUCE; stride[c] = LARGE; steps[c] = 1
             :: kind[c] = ALL_REDUCE; stride[c] = LARGE; steps[c] = 5
+            :: kind[c] = REDUCE; stride[c] = LARGE; steps[c] = 5
             :: kind[c] = EXCHANGE; stride[c] = SMALL; steps[c] = 1
             :: kind[c] = FROM_ROOT; stride[c] = LARGE; steps[c] = 7
 #endif

@@ -181,25 +181,6 @@ static void fold_far(struct tti_lane *lane, unsigned char *result, unsigned char
     }
 }
 
-/* In a reduce a result has one place: on the root the output, on a leaf the stage. */
-static void fold_for_root(struct tti_lane *lane, unsigned char *result, unsigned char *shown, size_t bytes)
-{
-    if (result) {
-        tti_reduce_out(lane, result, bytes);
-        return;
-    }
-    if (!tti_stage_is_far(lane)) {
-        tti_reduce(lane, shown, bytes);
-        return;
-    }
-    unsigned char tile[TTI_TWICE_BYTES] __attribute__((aligned(64)));
-    for (size_t at = 0, n; at < bytes; at += n) {
-        n = tti_chunk_bytes(bytes - at, sizeof(tile), 0);
-        fold_far(lane, tile, shown + at, n);
-        lane->bytes_copied -= n; /* the tile stays in the first-level cache */
-    }
-}
-
 /* The result goes to the output as the other ranks unpack it. */
 static void fold_packed(struct tti_lane *lane, const struct plan *p, unsigned char *result, unsigned char *shown,
                         size_t count)
@@ -218,8 +199,10 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
     struct slice own = slice_of(p, k, e->size, e->rank);
     const size_t at = (k * p->window + own.from) * p->element;
     const size_t bytes = own.count * p->element;
-    unsigned char *result = p->has_output ? (unsigned char *)op->dst + at : NULL;
-    unsigned char *shown = tti_stage_own(lane, k) + result_at(p); /* for the peers */
+    unsigned char *span = tti_stage_own(lane, k);
+    unsigned char *shown = span + result_at(p); /* for the peers */
+    /* a leaf of a reduce has no output, but the place of its own slice in the span is free */
+    unsigned char *result = p->has_output ? (unsigned char *)op->dst + at : span + staged(p, own.from);
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank) {
             tutti_status status = tti_await_span(lane, r, k, staged_phase(k));
@@ -234,10 +217,12 @@ static tutti_status fold_own(struct tti_lane *lane, const tutti_op *op, const st
     }
     if (p->wire) {
         fold_packed(lane, p, result, shown, own.count);
-    } else if (p->to_root) {
-        fold_for_root(lane, result, shown, bytes);
     } else if (tti_stage_is_far(lane)) {
         fold_far(lane, result, shown, bytes);
+    } else if (p->to_root && p->has_output) {
+        tti_reduce_out(lane, result, bytes);
+    } else if (p->to_root) {
+        tti_reduce(lane, shown, bytes);
     } else if (lane->streams) { /* the copy that peers read next stays in the caches */
         tti_reduce(lane, shown, bytes);
         tti_copy_to_output(lane, result, shown, bytes);

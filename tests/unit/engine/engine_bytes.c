@@ -8,6 +8,7 @@
  *                    copy-in, copy-out              zero-copy
  *   all_reduce       5n - 2m; one-shot (P + 3)n     2Pm = 2n
  *   reduce           leaf 2n, root (P + 1)n         (P + 1)m
+ *     by slices      leaf 3n - m, root 5n - 3m; m more where the result is written for far readers
  *   broadcast        2n                             root 0, leaf 2n
  *   all_gather       2n + m + step, in place 2n     2n, in place 2(n - m)
  *   gather           leaf 2m, root 2n               leaf 0, root 2n; in place 2(n - m)
@@ -46,6 +47,10 @@ static uint64_t direct_slice(const struct tti_engine *e, uint64_t n)
     return each < n - from ? each : n - from;
 }
 
+/* Whether the readers of stages seem far away: then stages are written past the caches, and the bytes are the same but
+ * for the reduce by slices. */
+static bool seem_far;
+
 static uint64_t staged_bound(const struct tti_engine *e, const struct reference_call *c, uint64_t n, uint64_t m)
 {
     uint64_t ranks = (uint64_t)e->size;
@@ -59,7 +64,11 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
         m = slices(e, n, n < e->tuning.window ? n : e->tuning.window);
         return 2 * (n - m) + (ranks + 2) * m + 2 * (n - m); /* stage, fold into the stage and the output, copy out */
     case TUTTI_OP_REDUCE:
-        return root ? (ranks + 1) * n : 2 * n;
+        if (n < e->tuning.reduce_sliced) {
+            return root ? (ranks + 1) * n : 2 * n;
+        }
+        m = slices(e, n, n < e->tuning.window ? n : e->tuning.window);
+        return 2 * (n - m) + (ranks + (seem_far ? 2 : 1)) * m + (root ? 2 * (n - m) : 0);
     case TUTTI_OP_BROADCAST:
         return 2 * n;
     case TUTTI_OP_ALL_GATHER:
@@ -105,9 +114,6 @@ static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,   
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,        TUTTI_OP_SCATTER,
                                         TUTTI_OP_ALL_TO_ALL, TUTTI_OP_REDUCE_SCATTER};
 
-/* Whether the readers of stages seem far away: then stages are written past the caches, and the bytes are the same. */
-static bool seem_far;
-
 static int count_call(struct tti_engine *e, tutti_operation kind, size_t count, bool in_place)
 {
     const struct reference_call c = {.kind = kind,
@@ -135,26 +141,39 @@ static int count_call(struct tti_engine *e, tutti_operation kind, size_t count, 
     return failures;
 }
 
-static int all_kinds(struct cluster *c, int rank)
+static int count_calls(struct tti_engine *e, tutti_operation kind)
 {
     static const size_t counts[] = {1000, 2048, 4096, 10007, 40000, 150001};
     int failures = 0;
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-            failures += count_call(c->engines[rank], kinds[k], counts[i], false);
-            failures += count_call(c->engines[rank], kinds[k], counts[i], true);
-        }
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        failures += count_call(e, kind, counts[i], false);
+        failures += count_call(e, kind, counts[i], true);
     }
     return failures;
 }
 
-static void least(bool direct)
+static int all_kinds(struct cluster *c, int rank)
+{
+    int failures = 0;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        failures += count_calls(c->engines[rank], kinds[k]);
+    }
+    return failures;
+}
+
+static int reduces(struct cluster *c, int rank)
+{
+    return count_calls(c->engines[rank], TUTTI_OP_REDUCE);
+}
+
+/* `reduce_sliced`: reduces only, by slices from so many bytes on; -1: all operations, by the tuning. */
+static void least(bool direct, int64_t reduce_sliced)
 {
     static const int sizes[] = {2, 3, 5};
     const struct tti_tuning_overrides wishes = {.window = WINDOW,
                                                 .packets = -1,
                                                 .one_shot = -1,
-                                                .reduce_sliced = -1,
+                                                .reduce_sliced = reduce_sliced,
                                                 .stream = -1,
                                                 .zero_copy = -1,
                                                 .single_copy = -1};
@@ -168,7 +187,7 @@ static void least(bool direct)
         for (int r = 0; r < sizes[i]; r++) {
             c.engines[r]->direct = direct;
         }
-        failures += cluster_run(&c, all_kinds);
+        failures += cluster_run(&c, reduce_sliced < 0 ? all_kinds : reduces);
         cluster_close(&c);
     }
     assert_int_equal(failures, 0);
@@ -177,21 +196,30 @@ static void least(bool direct)
 static void copying_in_and_out(void **state)
 {
     (void)state;
-    least(false);
+    least(false, -1);
+}
+
+static void copying_slices_to_the_root(void **state)
+{
+    (void)state;
+    least(false, 16384);
+    seem_far = true;
+    least(false, 0);
+    seem_far = false;
 }
 
 static void copying_to_far_readers(void **state)
 {
     (void)state;
     seem_far = true;
-    least(false);
+    least(false, -1);
     seem_far = false;
 }
 
 static void zero_copy(void **state)
 {
     (void)state;
-    least(true);
+    least(true, -1);
 }
 
 /* Data in packets: every rank writes its lines, keeps a copy for the fold, reads its peers' lines and folds. */
@@ -224,9 +252,8 @@ static void packets_are_taken_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copying_in_and_out),
-        cmocka_unit_test(copying_to_far_readers),
-        cmocka_unit_test(zero_copy),
+        cmocka_unit_test(copying_in_and_out),     cmocka_unit_test(copying_slices_to_the_root),
+        cmocka_unit_test(copying_to_far_readers), cmocka_unit_test(zero_copy),
         cmocka_unit_test(packets_are_taken_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

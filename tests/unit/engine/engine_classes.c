@@ -62,6 +62,10 @@ static const char *large(const struct tti_engine *e, const struct reference_call
     switch (c->kind) {
     case TUTTI_OP_ALL_REDUCE:
         return part <= e->tuning.one_shot ? "one_shot" : part <= window ? "two_shot" : "pipelined";
+    case TUTTI_OP_REDUCE:
+        return part < e->tuning.reduce_sliced ? by_steps(part, window < LEAST_CHUNK ? window : LEAST_CHUNK)
+               : part <= window               ? "two_shot"
+                                              : "pipelined";
     case TUTTI_OP_ALL_GATHER:
         return by_steps(part, window);
     case TUTTI_OP_REDUCE_SCATTER:
@@ -135,6 +139,7 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                           TTI_INLINE_MOST,
                           (size_t)e->tuning.one_shot,
                           (size_t)e->tuning.zero_copy,
+                          (size_t)(e->tuning.reduce_sliced % TTI_TUNING_NEVER),
                           LEAST_CHUNK,
                           (size_t)e->tuning.window / (size_t)e->size,
                           slot_bytes(e, e->tuning.window) * (size_t)e->size,
@@ -204,7 +209,7 @@ static int all_boundaries(struct cluster *c, int rank)
     return failures;
 }
 
-static void run_all(int packets, int one_shot, bool direct)
+static void run_all(int packets, int one_shot, int reduce_sliced, bool direct)
 {
     static const int sizes[] = {3, 2, 5};
     for (int i = 0; i < repetitions(3); i++) {
@@ -214,6 +219,7 @@ static void run_all(int packets, int one_shot, bool direct)
             struct tti_engine *e = c.engines[r];
             e->direct = direct;
             e->tuning.one_shot = one_shot >= 0 ? (uint64_t)one_shot : e->tuning.one_shot;
+            e->tuning.reduce_sliced = reduce_sliced >= 0 ? (uint64_t)reduce_sliced : e->tuning.reduce_sliced;
             if (packets >= 0) {
                 e->tuning.packets = (uint64_t)packets;
                 e->tuning.packets_root = (uint64_t)packets;
@@ -229,25 +235,25 @@ static void run_all(int packets, int one_shot, bool direct)
 static void staged(void **state)
 {
     (void)state;
-    run_all(-1, -1, false);
+    run_all(-1, -1, -1, false);
 }
 
 static void staged_with_all_packets(void **state)
 {
     (void)state;
-    run_all(TTI_INLINE_MOST, 4096, false);
+    run_all(TTI_INLINE_MOST, 4096, 6000, false);
 }
 
 static void staged_without_packets_and_one_shot(void **state)
 {
     (void)state;
-    run_all(0, 0, false);
+    run_all(0, 0, 0, false);
 }
 
 static void zero_copy(void **state)
 {
     (void)state;
-    run_all(-1, -1, true);
+    run_all(-1, -1, 0, true);
 }
 
 static void nothing_before_the_first_call(void **state)
