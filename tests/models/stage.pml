@@ -3,14 +3,15 @@
  * The stage: src/engine/memory/stage.c, with the protocols over it: collectives/exchange.c, two_shot.c, rooted.c.
  *
  * Modelled: two ranks that run CALLS calls on one lane, in every order of these: all_reduce of one, three or five
- * windows; a reduce to rank 0 by slices, of three or five; an exchange of one small or four large steps; a stream from rank 0 of one small or one, two or seven large
- * spans; a stream to rank 0 of one small or seven large ones. Some of these run only with MORE; with SHORT only streams
- * of one span. A rank has RINGS rings of RING cells, and takes any of them for a call. Large spans take two cells and
- * small ones one, so gaps occur. These are as in the C code: the place of a span, the head, the stamps and what they
- * wait for, the phases, the order of all steps, the writer's first wait for its reader, and the reader's reports.
- * Writing or reading a span takes two steps, so that the other rank may run in the middle. With EXPOSES a rank may
- * expose its tensors, call by call: then it stages later or never. With FAULTS a rank may give up at any wait, for its
- * deadline or for the alarm, unless what it waits for is there.
+ * windows; a reduce to rank 0 by slices, of three or five; an exchange of one small or four large steps; a stream from
+ * rank 0 of one small or one, two or seven large spans; a stream to rank 0 of one small or seven large ones. Some of
+ * these run only with MORE; with SHORT only streams of one span; with AHEAD only reduces by slices, and streams to rank
+ * 0 of one span, in which rank 1 runs ahead. A rank has RINGS rings of RING cells, and takes any of them for a call.
+ * Large spans take two cells and small ones one, so gaps occur. These are as in the C code: the place of a span, the
+ * head, the stamps and what they wait for, the phases, the order of all steps, the writer's first wait for its reader,
+ * and the reader's reports. Writing or reading a span takes two steps, so that the other rank may run in the middle.
+ * With EXPOSES a rank may expose its tensors, call by call: then it stages later or never. With FAULTS a rank may give
+ * up at any wait, for its deadline or for the alarm, unless what it waits for is there.
  *
  * Abstracted: the content of a span is its name (call, data or result, number). Slices are not distinguished. The
  * arrival ring does not wrap (arrival_ring.pml has proved it). Waiting is a guard (sleep.pml). Work on exposed tensors
@@ -27,6 +28,7 @@
  * config MORE=1
  * config CALLS=3
  * config CALLS=6 SHORT=1
+ * config CALLS=5 AHEAD=1
  * config RING=11 STAMPS=4
  * config RINGS=2
  * config FAULTS=1
@@ -40,7 +42,7 @@
  * mutant NEAR_RING RINGS=2 assertion: the reader always reads the first ring
  * mutant NO_FINAL CALLS=6 SHORT=1 end: rooted calls do not end by publishing TTI_PHASE_FINAL
  * mutant R_EARLY assertion: R(k) is published before the fold
- * mutant FOLDED_IS_READ assertion: a window counts as read when all have folded it
+ * mutant FOLDED_IS_READ CALLS=4 AHEAD=1 assertion: a window counts as read when all have folded it
  * mutant EXPOSED_STAGED EXPOSES=1 assertion: span 0 is read after the arrival of a rank that exposes its tensors
  * mutant FINAL_AFTER_FAILURE assertion: a rank that gave up publishes TTI_PHASE_FINAL as if it had ended
  */
@@ -407,6 +409,10 @@ init
     atomic {
         for (c : 1 .. CALLS) {
             if
+#ifdef AHEAD
+            :: kind[c] = REDUCE; stride[c] = LARGE; steps[c] = 3
+            :: kind[c] = TO_ROOT; stride[c] = LARGE; steps[c] = 1
+#else
             :: kind[c] = FROM_ROOT; stride[c] = LARGE; steps[c] = 1
             :: kind[c] = FROM_ROOT; stride[c] = SMALL; steps[c] = 1
 #ifndef SHORT
@@ -422,6 +428,7 @@ init
             :: kind[c] = REDUCE; stride[c] = LARGE; steps[c] = 5
             :: kind[c] = EXCHANGE; stride[c] = SMALL; steps[c] = 1
             :: kind[c] = FROM_ROOT; stride[c] = LARGE; steps[c] = 7
+#endif
 #endif
 #endif
             fi
