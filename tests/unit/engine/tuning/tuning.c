@@ -38,6 +38,7 @@ static void check_bounds(int size, const struct tti_tuning *t)
     assert_true(8 * t->window <= t->stage);
     assert_true(t->packets <= TTI_INLINE_MOST);
     assert_in_range(t->one_shot, 512, t->window);
+    assert_true(t->reduce_sliced >= 512);
     assert_in_range(t->zero_copy, 1 * KIB, 64 * KIB);
     assert_true(t->stream_direct >= 256 * KIB);
     assert_true(t->yield_ns > 0 && t->switch_ns > 0 && t->wake_ns > 0);
@@ -138,6 +139,19 @@ static void test_costs(void **state)
     assert_true(fit(8, 8, &p).one_shot > fit(8, 8, &tti_profile_built_in).one_shot);
 }
 
+/* A reduce by slices: for many ranks with a CPU each, from about where one-shot ends. */
+static void test_reduce_sliced(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= TTI_MAX_RANKS; size++) {
+        const struct tti_tuning t = fit(size, size, &tti_profile_built_in);
+        assert_int_equal(t.reduce_sliced, size < 8 ? TTI_TUNING_NEVER : t.one_shot);
+        if (size > 1) { /* ranks share CPUs */
+            assert_int_equal(fit(size, size - 1, &tti_profile_built_in).reduce_sliced, TTI_TUNING_NEVER);
+        }
+    }
+}
+
 static void test_near_and_far(void **state)
 {
     (void)state;
@@ -191,8 +205,13 @@ static void test_caches(void **state)
 static void test_wishes(void **state)
 {
     (void)state;
-    const struct tti_tuning_overrides wishes = {
-        .stage = 8 << 20, .window = 1 << 20, .packets = 150, .one_shot = 0, .stream = 7, .zero_copy = 3};
+    const struct tti_tuning_overrides wishes = {.stage = 8 << 20,
+                                                .window = 1 << 20,
+                                                .packets = 150,
+                                                .one_shot = 0,
+                                                .reduce_sliced = 5,
+                                                .stream = 7,
+                                                .zero_copy = 3};
     struct tti_tuning t;
     tti_tuning_fit(8, 2, &tti_profile_built_in, &wishes, &t);
     assert_int_equal(t.stage, 8 << 20);
@@ -202,6 +221,7 @@ static void test_wishes(void **state)
     assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
     assert_int_equal(t.stream_staged, 7);
+    assert_int_equal(t.reduce_sliced, 5);
     assert_int_equal(t.stream_direct, 7);
     assert_int_equal(t.zero_copy, 3);
 }
@@ -256,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_more_ranks),
         cmocka_unit_test(test_costs),
         cmocka_unit_test(test_near_and_far),
+        cmocka_unit_test(test_reduce_sliced),
         cmocka_unit_test(test_caches),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_cannot_be),
