@@ -75,7 +75,6 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
         /* one load and two stores of the own part; its first step is loaded again, since all ranks must agree before */
         return c->in_place ? 2 * n : 2 * n + m + (m < e->tuning.window ? m : e->tuning.window);
     case TUTTI_OP_GATHER:
-        return root ? 2 * (n - m) + own : 2 * m;
     case TUTTI_OP_SCATTER:
         return root ? 2 * (n - m) + own : 2 * m;
     case TUTTI_OP_REDUCE_SCATTER:
