@@ -160,13 +160,28 @@ static void settings(void)
         }
     }
     const char *const fine[] = {"lanes=3", "timeout_ms=-1", "engine.window=64k", "engine.zero_copy=OFF", NULL};
-    const char *const sizes[] = {"engine.one_shot=64K",        "engine.packets=1k", "engine.stream_bytes=1G",
-                                 "engine.zero_copy_bytes=64k", "engine.stage=256K", "engine.window=16K",
-                                 "engine.one_shot=0",          "engine.packets=0",  "engine.stream_bytes=0",
-                                 "engine.zero_copy_bytes=0",   "engine.stage=512K", NULL};
-    const char *const automatic[] = {
-        "engine.one_shot=64K",      "engine.one_shot=auto", "engine.packets=auto",         "engine.stage=auto",
-        "engine.stream_bytes=auto", "engine.window=auto",   "engine.zero_copy_bytes=auto", NULL};
+    const char *const sizes[] = {"engine.one_shot=64K",
+                                 "engine.packets=1k",
+                                 "engine.stream_bytes=1G",
+                                 "engine.zero_copy_bytes=64k",
+                                 "engine.stage=256K",
+                                 "engine.window=16K",
+                                 "engine.one_shot=0",
+                                 "engine.packets=0",
+                                 "engine.stream_bytes=0",
+                                 "engine.zero_copy_bytes=0",
+                                 "engine.stage=512K",
+                                 "engine.reduce_sliced_bytes=1G",
+                                 NULL};
+    const char *const automatic[] = {"engine.one_shot=64K",
+                                     "engine.one_shot=auto",
+                                     "engine.packets=auto",
+                                     "engine.stage=auto",
+                                     "engine.stream_bytes=auto",
+                                     "engine.window=auto",
+                                     "engine.reduce_sliced_bytes=auto",
+                                     "engine.zero_copy_bytes=auto",
+                                     NULL};
     const char *const none[] = {NULL};
     tutti_group *g = NULL;
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .settings = fine), &g, NULL));
