@@ -26,6 +26,9 @@ constexpr uint64_t NOTIFICATION_MAGIC = UINT64_C(0x7475747469303031);
 constexpr int64_t LONG_MS = INT64_C(24) * 3600 * 1000; /* Gloo has no infinite timeout */
 constexpr int64_t LINGER_MS = 10000;
 constexpr int64_t LINGER_FAILED_MS = 100;
+constexpr size_t EAGER_LEAST = 8192;
+constexpr size_t EAGER_MOST = 65536;
+constexpr size_t EAGER_OF_ALL = size_t{128} << 10; /* a lane has four records for each rank: 512 KiB up to 16 ranks */
 
 const char *setting(const tutti_open_info *info, const char *key, const char *otherwise)
 {
@@ -33,11 +36,16 @@ const char *setting(const tutti_open_info *info, const char *key, const char *ot
     return text ? text : otherwise;
 }
 
+size_t eager_bytes_of(int ranks)
+{
+    return std::min(std::max(EAGER_OF_ALL / static_cast<size_t>(ranks) / 64 * 64, EAGER_LEAST), EAGER_MOST);
+}
+
 } // namespace
 
 Group::Group(const tutti_open_info *info, int64_t deadline_ns)
     : rank(info->rank), size(info->world_size), lanes(info->lanes), timeout_ms(info->timeout_ms),
-      left_(static_cast<size_t>(info->world_size))
+      eager(eager_bytes_of(info->world_size)), left_(static_cast<size_t>(info->world_size))
 {
     if (size > 1) {
         connect(info, deadline_ns);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a vector is cut: into chunks that overlap in time, and each chunk into one slice for every rail. Slices are whole
- * units of 128 bytes, which are pairs of cache lines and 32 values of f32, a block of the fp8 wire. They have at least
- * 4 KiB, about what a packet of the network is worth. So a short vector uses fewer rails.
+ * units of 128 bytes, which are pairs of cache lines and 32 values of f32, a block of the fp8 wire.
+ *
+ * A short vector uses fewer rails, since each rail sends messages of its own to all other hosts. A message carries a
+ * part of the slice, one for each host. Parts of a slice have at least 2 KiB, so that headers and system calls do not
+ * cost more than the data: slices have at least 4 KiB with two hosts, 16 KiB with eight, and 32 KiB with many.
  */
 #include "backends/hier/steps/slices.h"
 
-enum { UNIT = 128, LEAST_BYTES = 4096 };
+enum { UNIT = 128, LEAST_PART = 2048, LEAST_SLICE = 32768 };
 
 size_t tti_hier_chunk_elements(const struct tti_hier *s, size_t item)
 {
@@ -19,9 +22,15 @@ size_t tti_hier_chunk_count(size_t count, size_t chunk)
     return count / chunk + (count % chunk != 0);
 }
 
+static size_t least_bytes(const struct tti_hier *s)
+{
+    const size_t parts = (size_t)LEAST_PART * (size_t)s->hosts.count;
+    return parts < LEAST_SLICE ? parts : LEAST_SLICE;
+}
+
 static size_t each_of(const struct tti_hier *s, size_t count, size_t item)
 {
-    size_t rails = count * item / LEAST_BYTES;
+    size_t rails = count * item / least_bytes(s);
     rails = rails < 1 ? 1 : rails > (size_t)s->hosts.rails ? (size_t)s->hosts.rails : rails;
     const size_t unit = UNIT / item;
     return (count + rails * unit - 1) / (rails * unit) * unit;
@@ -54,7 +63,7 @@ size_t tti_slices_most(const struct tti_hier *s, size_t item)
 {
     /* a chunk that is just too short for one more rail has longer slices than a full chunk */
     const size_t chunk = tti_hier_chunk_elements(s, item);
-    const size_t least = 2 * (size_t)LEAST_BYTES / item;
+    const size_t least = 2 * least_bytes(s) / item;
     const size_t whole = each_of(s, chunk, item);
     return whole > least ? whole : least;
 }

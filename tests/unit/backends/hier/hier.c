@@ -94,6 +94,33 @@ static void slices(void **state)
     }
 }
 
+/* How many rails a vector of this many bytes uses on hosts of two ranks. */
+static int32_t rails_of(int32_t hosts, size_t bytes)
+{
+    static const char letters[] = "AABBCCDDEEFFGGHH";
+    char layout[MOST + 1];
+    struct tti_hier s;
+    struct tti_slices cut;
+    int64_t list[MOST];
+    snprintf(layout, sizeof(layout), "%.*s", (int)(2 * hosts), letters);
+    make(&s, layout, 0, 1 << 20);
+    tti_slices_cut(&s, bytes / 4, 4, 0, &cut, list);
+    tti_hosts_free(&s.hosts);
+    return (list[0] > 0) + (list[1] > 0);
+}
+
+/* A short vector takes one rail, up to twice 2 KiB for each host. */
+static void short_vectors(void **state)
+{
+    (void)state;
+    assert_int_equal(rails_of(2, 8), 1);
+    assert_int_equal(rails_of(2, 8188), 1);
+    assert_int_equal(rails_of(2, 8192), 2);
+    assert_int_equal(rails_of(8, 32764), 1);
+    assert_int_equal(rails_of(8, 32768), 2);
+    assert_int_equal(rails_of(8, 1 << 20), 2);
+}
+
 /* Packing and unpacking all windows restores every part, in any rows, and writes nothing else. */
 static void windows(void **state)
 {
@@ -355,11 +382,17 @@ static void abort_without_suspect(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts),           cmocka_unit_test(slices),
-        cmocka_unit_test(windows),         cmocka_unit_test(sentences),
-        cmocka_unit_test(failure_inside),  cmocka_unit_test(failure_elsewhere),
-        cmocka_unit_test(failure_between), cmocka_unit_test(failure_of_one_rank),
-        cmocka_unit_test(failure_before),  cmocka_unit_test(abort_without_suspect),
+        cmocka_unit_test(hosts),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(short_vectors),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(sentences),
+        cmocka_unit_test(failure_inside),
+        cmocka_unit_test(failure_elsewhere),
+        cmocka_unit_test(failure_between),
+        cmocka_unit_test(failure_of_one_rank),
+        cmocka_unit_test(failure_before),
+        cmocka_unit_test(abort_without_suspect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

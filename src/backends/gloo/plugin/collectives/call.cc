@@ -42,8 +42,8 @@ Call::Call(Group &g, tutti_op *o, tutti_error *e)
 void Call::post_records()
 {
     const size_t ranks = static_cast<size_t>(group.size);
-    lane.in.resize(2 * ranks * RECORD_ROOM);
-    lane.out.resize(2 * ranks * RECORD_ROOM);
+    lane.in.resize(2 * ranks * record_room());
+    lane.out.resize(2 * ranks * record_room());
     lane.sends = group.mesh->buffer(lane.out.data(), lane.out.size());
     lane.receives.resize(ranks);
     for (int r = 0; r < group.size; r++) {
@@ -56,7 +56,7 @@ void Call::post_records()
 
 unsigned char *Call::place(std::vector<unsigned char> &records, int peer, uint64_t round) const
 {
-    return records.data() + (2 * static_cast<size_t>(peer) + round % 2) * RECORD_ROOM;
+    return records.data() + (2 * static_cast<size_t>(peer) + round % 2) * record_room();
 }
 
 const CallRecord &Call::record_of(int peer, uint64_t round) const
@@ -80,7 +80,7 @@ void Call::close()
         for (int r = 0; r < group.size; r++) {
             if (r != group.rank) {
                 group.recv(*lane.receives[static_cast<size_t>(r)], r, slot(Use::RECORD),
-                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), RECORD_ROOM);
+                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), record_room());
             }
         }
         lane.open_rounds++;
@@ -105,7 +105,7 @@ tutti_status Call::round(const CallRecord &own, const Plan *plan)
         size_t bytes = 0;
         if (plan) {
             const Span &eager = plan->out[peer];
-            bytes = r != group.rank && eager.bytes <= CALL_EAGER ? eager.bytes : 0;
+            bytes = r != group.rank && eager.bytes <= group.eager ? eager.bytes : 0;
             record.sends = plan->in_pairs ? eager.bytes : 0;
             record.expects = plan->in_pairs ? plan->in[peer].bytes : 0;
             if (bytes > 0) {
@@ -174,6 +174,13 @@ tutti_status Call::entry_barrier(const Plan &plan)
         return again == TUTTI_OK ? status : again;
     }
     return plan.in_pairs ? compare_pairs(plan) : status;
+}
+
+tutti_status Call::second_round(const Plan &plan)
+{
+    const CallRecord own = record(group.rank);
+    round_ = lane.rounds;
+    return round(own, &plan);
 }
 
 tutti_status Call::differs(int peer)

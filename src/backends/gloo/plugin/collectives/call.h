@@ -4,8 +4,9 @@
  *
  * Every collective begins with an entry barrier: each rank sends a record of its call to each other rank, and waits for
  * theirs. So a rank can name the missing ranks, compares all calls before any tensor is written, and can fail while no
- * tensor is in use. A small tensor travels in the record, so a small collective takes one trip across the network.
- * Receives for the next records are posted at the end of a call, so that no record waits for its receive.
+ * tensor is in use. A small tensor travels in the record, so a small collective takes one trip across the network. A
+ * second round of records returns the results of a tensor of which only a part went to each rank. Receives for the next
+ * records are posted at the end of a call, so that no record waits for its receive.
  *
  * Cost: n - 1 records of 64 bytes for each rank and call, and the data.
  */
@@ -30,9 +31,17 @@ struct CallRecord {
 };
 static_assert(sizeof(CallRecord) == 64, "the eager data behind it are aligned");
 
-/* Tensors of up to this many bytes travel in the record. */
-constexpr size_t CALL_EAGER = 8192;
-constexpr size_t RECORD_ROOM = sizeof(CallRecord) + CALL_EAGER;
+/* What a link transfers in the time of one more round: 200 us at 1 Gbit/s, 20 us at 10 Gbit/s. A round between two hosts
+ * takes 30 to 100 us. */
+constexpr size_t ROUND_BYTES = 24576;
+
+/* Whether `bytes` take one round, in which a rank sends all of them to each of n - 1 ranks, or two: parts to their ranks,
+ * and then their results. Two rounds transfer 2 (n-1)/n of the bytes, one round (n-1)(n-2)/n of them more. */
+inline bool takes_one_round(const Group &group, size_t bytes)
+{
+    const size_t ranks = static_cast<size_t>(group.size);
+    return bytes <= group.eager && bytes * (ranks - 1) * (ranks - 2) / ranks <= ROUND_BYTES;
+}
 
 /* Memory of one part of a tensor. */
 struct Span {
@@ -40,7 +49,7 @@ struct Span {
     size_t bytes = 0;
 };
 
-/* What this rank sends to and receives from each other rank. A part of up to CALL_EAGER bytes travels in the record. */
+/* What this rank sends to and receives from each other rank. A part of up to Group::eager bytes travels in the record. */
 struct Plan {
     explicit Plan(int size) : out(static_cast<size_t>(size)), in(static_cast<size_t>(size))
     {
@@ -65,7 +74,9 @@ class Call
 
     /* Exchanges the records and compares them. MISMATCH and CANCELLED leave the group usable. */
     tutti_status entry_barrier(const Plan &plan);
-    /* After entry_barrier, until close: a rank's record, and the eager data in it. */
+    /* After entry_barrier: one more round of records, with the eager data of this plan. At most once a call. */
+    tutti_status second_round(const Plan &plan);
+    /* Until close: a rank's record of the last round, and the eager data in it. */
     const CallRecord &record(int peer) const;
     unsigned char *eager_data_of(int peer) const;
     /* Releases the records, and posts receives for the next ones. */
@@ -116,6 +127,10 @@ class Call
 
   private:
     void post_records();
+    size_t record_room() const
+    {
+        return sizeof(CallRecord) + group.eager;
+    }
     unsigned char *place(std::vector<unsigned char> &records, int peer, uint64_t round) const;
     tutti_status round(const CallRecord &own, const Plan *plan);
     tutti_status compare();
@@ -132,7 +147,7 @@ class Call
 
     int64_t started_ns_;
     int64_t deadline_ns_;
-    uint64_t round_ = 0; /* of the call's first records */
+    uint64_t round_ = 0; /* whose records are in use */
     bool grace_begun_ = false;
 };
 

@@ -4,12 +4,14 @@
  * other. Parts that span several rows of a joined tensor are packed through scratch memory.
  *
  * Cost, with S bytes in the joined tensor on n ranks: all_gather and all_to_all send and receive S (n-1)/n on each
- * rank; gather and scatter do so on the root, and S/n on the others; one step. Parts of up to CALL_EAGER bytes travel
+ * rank; gather and scatter do so on the root, and S/n on the others; one step. Parts of up to Group::eager bytes travel
  * in the records of the entry barrier.
  *
- * broadcast: scatter and all_gather, pipelined by chunks (van de Geijn). The root sends each chunk to one rank, round
- * robin, and that rank sends it to the others. So every rank, also the root, sends and receives at most S bytes, while
- * the root of a binomial tree sends S log2(n).
+ * broadcast: scatter and all_gather (van de Geijn). The root sends each part to one rank, and that rank sends it to the
+ * others. So every rank, also the root, sends and receives at most S bytes, while the root of a binomial tree sends
+ * S log2(n). Parts that fit travel in two rounds of records. Larger tensors are divided into chunks, round robin, and
+ * both steps overlap. If all fits in one round, and that costs less (takes_one_round), the root sends S bytes to each
+ * rank.
  */
 #include "backends/gloo/plugin/collectives/data_movement.h"
 
@@ -96,11 +98,11 @@ tutti_status run_chunked_transfers(const Transfer &m)
         }
         ChunkLayout cut;
         cut.chunk = m.c.group.segment;
-        if (m.plan.in[r].bytes > CALL_EAGER) {
+        if (m.plan.in[r].bytes > m.c.group.eager) {
             cut.bytes = m.plan.in[r].bytes;
             in[r] = ChunkedTransfer(m.c, static_cast<int>(r), Use::TRANSFER, m.plan.in[r].at, cut);
         }
-        if (m.plan.out[r].bytes > CALL_EAGER) {
+        if (m.plan.out[r].bytes > m.c.group.eager) {
             cut.bytes = m.plan.out[r].bytes;
             out[r] = ChunkedTransfer(m.c, static_cast<int>(r), Use::TRANSFER, m.plan.out[r].at, cut);
         }
@@ -128,7 +130,7 @@ tutti_status run_transfers(const Transfer &m)
     }
     for (size_t r = 0; r < m.plan.in.size(); r++) {
         const Span &in = m.plan.in[r];
-        if (r != own && in.bytes <= CALL_EAGER) {
+        if (r != own && in.bytes <= m.c.group.eager) {
             copy(in.at, m.c.eager_data_of(static_cast<int>(r)), in.bytes);
         }
     }
@@ -254,29 +256,78 @@ tutti_status run_large_broadcast(Call &c)
         [&](int r) { return !in[static_cast<size_t>(r)].is_done() || !out[static_cast<size_t>(r)].is_done(); });
 }
 
-tutti_status run_broadcast(Call &c)
+/* In one round of records. */
+tutti_status run_small_broadcast(Call &c)
 {
     const tutti_op *op = c.op;
     const size_t bytes = bytes_of(op);
-    const bool is_large = bytes > CALL_EAGER;
     Plan plan(c.group.size);
     for (Span &out : plan.out) {
-        if (c.group.rank == op->root && !is_large) {
+        if (c.group.rank == op->root) {
             out.at = bytes_at(op->dst);
             out.bytes = bytes;
         }
     }
     const tutti_status status = c.entry_barrier(plan);
+    if (status == TUTTI_OK && c.group.rank != op->root) {
+        copy(bytes_at(op->dst), c.eager_data_of(op->root), bytes);
+    }
+    return status;
+}
+
+/* In two rounds of records: `each` bytes to each rank, which sends them on. */
+tutti_status run_medium_broadcast(Call &c, size_t each)
+{
+    const tutti_op *op = c.op;
+    const bool is_root = c.group.rank == op->root;
+    const size_t bytes = bytes_of(op);
+    std::vector<Span> part(static_cast<size_t>(c.group.size)); /* none is the root's */
+    for (int r = 0; r < c.group.size; r++) {
+        if (r != op->root) {
+            const size_t from = std::min(place_of(r, op->root) * each, bytes);
+            part[static_cast<size_t>(r)].at = bytes_at(op->dst) + from;
+            part[static_cast<size_t>(r)].bytes = std::min(each, bytes - from);
+        }
+    }
+    Plan plan(c.group.size);
+    if (is_root) {
+        plan.out = part;
+    }
+    tutti_status status = c.entry_barrier(plan);
     if (status != TUTTI_OK) {
         return status;
     }
-    if (is_large) {
-        return run_large_broadcast(c);
+    const Span own = part[static_cast<size_t>(c.group.rank)];
+    if (!is_root) {
+        copy(own.at, c.eager_data_of(op->root), own.bytes);
     }
-    if (c.group.rank != op->root) {
-        copy(bytes_at(op->dst), c.eager_data_of(op->root), bytes);
+    Plan rest(c.group.size);
+    for (int r = 0; r < c.group.size; r++) {
+        if (r != op->root) {
+            rest.out[static_cast<size_t>(r)] = own;
+        }
     }
-    return TUTTI_OK;
+    status = c.second_round(rest);
+    for (int r = 0; r < c.group.size && status == TUTTI_OK && !is_root; r++) {
+        if (r != c.group.rank) {
+            copy(part[static_cast<size_t>(r)].at, c.eager_data_of(r), part[static_cast<size_t>(r)].bytes);
+        }
+    }
+    return status;
+}
+
+tutti_status run_broadcast(Call &c)
+{
+    const size_t bytes = bytes_of(c.op);
+    if (takes_one_round(c.group, bytes)) {
+        return run_small_broadcast(c);
+    }
+    const size_t each = ((bytes + c.group.others() - 1) / c.group.others() + 63) / 64 * 64;
+    if (each <= c.group.eager) {
+        return run_medium_broadcast(c, each);
+    }
+    const tutti_status status = c.entry_barrier(Plan(c.group.size));
+    return status == TUTTI_OK ? run_large_broadcast(c) : status;
 }
 
 } // namespace

@@ -13,8 +13,9 @@
  * Against a ring: between two hosts, a ring crosses the link once for all ranks of a host, this algorithm once for each
  * rank; the backend hier avoids that. A ring reduces each part in another order and rounds a narrow type n-1 times.
  *
- * Up to CALL_EAGER bytes travel in the records of the entry barrier: each rank receives the whole inputs and reduces
- * them itself. S (n-1) bytes, one step.
+ * Parts of up to Group::eager bytes travel in two rounds of records, without chunks and requests for them. If all fits in
+ * one round, and that costs less (takes_one_round), each rank receives the whole inputs and reduces them itself: S (n-1)
+ * bytes, one step. The bits are the same in all cases.
  */
 #include "backends/gloo/plugin/collectives/reductions.h"
 
@@ -57,6 +58,12 @@ struct Reduction {
             most = std::max(most, p.bytes);
         }
         return most;
+    }
+
+    /* The offset of a part in the tensor of an all_reduce or reduce. */
+    size_t offset_of(size_t rank) const
+    {
+        return static_cast<size_t>(part[rank].at - part[0].at);
     }
 
     ChunkLayout cut_of(size_t rank) const
@@ -118,6 +125,35 @@ tutti_status run_small_reduce(Reduction &job, const Span &whole)
     return run_small(job, plan, whole, all || job.c.group.rank == op->root ? op->dst : nullptr);
 }
 
+/* Two rounds of records: inputs to the ranks that own the parts, and results to all ranks or the root. */
+tutti_status run_medium_reduce(Reduction &job)
+{
+    const tutti_op *op = job.c.op;
+    const bool all = op->kind == TUTTI_OP_ALL_REDUCE;
+    Plan inputs(job.c.group.size);
+    inputs.out = job.part;
+    tutti_status status = run_small(job, inputs, job.part[job.own()], job.result);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    Plan results(job.c.group.size);
+    for (size_t r = 0; r < results.out.size(); r++) {
+        if (all || r == static_cast<size_t>(op->root)) {
+            results.out[r].at = job.result;
+            results.out[r].bytes = job.part[job.own()].bytes;
+        }
+    }
+    status = job.c.second_round(results);
+    const bool receives = all || job.c.group.rank == op->root;
+    for (size_t r = 0; r < job.part.size() && status == TUTTI_OK && receives; r++) {
+        if (r != job.own() && job.part[r].bytes > 0) {
+            std::memcpy(static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.c.eager_data_of(static_cast<int>(r)),
+                        job.part[r].bytes);
+        }
+    }
+    return status;
+}
+
 tutti_status run_small_scatter(Reduction &job)
 {
     Plan plan(job.c.group.size);
@@ -153,7 +189,7 @@ class Exchange
             }
             if (from_it) {
                 results_in_[r] = ChunkedTransfer(job.c, peer, Use::RESULT,
-                                                 static_cast<unsigned char *>(op->dst) + offset_of(r), job.cut_of(r));
+                                                 static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.cut_of(r));
             }
         }
     }
@@ -186,12 +222,6 @@ class Exchange
     ChunkLayout own_cut() const
     {
         return job_.cut_of(job_.own());
-    }
-
-    /* The offset of a part in the tensor of an all_reduce or reduce. */
-    size_t offset_of(size_t rank) const
-    {
-        return static_cast<size_t>(job_.part[rank].at - job_.part[0].at);
     }
 
     /* Reduces the next chunk of the own part, if all ranks' chunks have come and its place in the ring buffer is
@@ -267,7 +297,7 @@ tutti_status run_reduce(Reduction &job)
     const size_t ranks = job.part.size();
     unsigned char *src = static_cast<unsigned char *>(const_cast<void *>(op->src));
     const size_t bytes = op->count * job.item;
-    if (bytes <= CALL_EAGER) {
+    if (takes_one_round(job.c.group, bytes)) {
         Span whole;
         whole.at = src;
         whole.bytes = bytes;
@@ -279,10 +309,15 @@ tutti_status run_reduce(Reduction &job)
         job.part[r].at = src + from;
         job.part[r].bytes = std::min(each, bytes - from);
     }
-    job.result_is_ring = op->kind == TUTTI_OP_REDUCE && job.c.group.rank != op->root;
-    if (!job.result_is_ring) {
-        job.result = static_cast<unsigned char *>(op->dst) + (job.part[job.own()].at - src);
+    const bool has_output = op->kind == TUTTI_OP_ALL_REDUCE || job.c.group.rank == op->root;
+    if (has_output) {
+        job.result = static_cast<unsigned char *>(op->dst) + job.offset_of(job.own());
     }
+    if (each <= job.c.group.eager) {
+        job.result = has_output ? job.result : job.c.scratch(each);
+        return run_medium_reduce(job);
+    }
+    job.result_is_ring = !has_output;
     make_rings(job, 0);
     return run_large(job);
 }
@@ -297,7 +332,7 @@ tutti_status run_reduce_scatter(Reduction &job)
         job.part[r].bytes = parts.bytes(static_cast<int>(r));
         packed += parts.are_whole() ? 0 : up_to_64(job.part[r].bytes);
     }
-    const bool is_small = job.longest() <= CALL_EAGER;
+    const bool is_small = job.longest() <= job.c.group.eager;
     job.result = static_cast<unsigned char *>(op->dst);
     bool made = true;
     if (!is_small) {
