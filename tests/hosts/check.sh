@@ -26,4 +26,14 @@ run_hosts --no-prefix --hosts 2 --ranks 2,1 --interleave -- "$build/tutti" check
 check_status 0 "gloo"
 check_line out "$passed" "gloo"
 
+# With more hosts, other sizes take one round, two rounds, or chunks: the sums are right, and the same bits everywhere.
+for layout in "4 2" "8 1,2,1,2,1,1,1,1 --interleave"; do
+    for filter in same-bits all_reduce/sizes; do
+        run_hosts --no-prefix --hosts ${layout%% *} --ranks ${layout#* } -- "$build/tutti" check --backend hier --quick \
+            --filter $filter
+        check_status 0 "$filter, hosts and ranks $layout"
+        check_line out "$passed" "$filter, hosts and ranks $layout"
+    done
+done
+
 finish

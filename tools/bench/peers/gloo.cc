@@ -3,11 +3,12 @@
  * Gloo over TCP, on the loopback interface unless another one is named, as a peer of `tutti bench`. The ranks exchange
  * their addresses through Tutti, so it runs in any job. No exception crosses to the caller.
  *
- * Settings, with commas between them: `ring` (the default) or `bcube`, for all_reduce; `interface=NAME`, for ranks on
- * several hosts (or GLOO_SOCKET_IFNAME, which PyTorch reads, too).
+ * Settings, with commas between them: `ring` (the default), `bcube` or `halving_doubling`, for all_reduce;
+ * `interface=NAME`, for ranks on several hosts (or GLOO_SOCKET_IFNAME, which PyTorch reads, too).
  */
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
@@ -25,6 +26,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <stdexcept>
@@ -80,9 +82,14 @@ class Mesh : public gloo::Context
     }
 };
 
+/* One of Gloo's older algorithms, which are made for one buffer, as it is used for one. */
+using HalvingDoubling = gloo::AllreduceHalvingDoubling<float>;
+
 struct Session {
     std::shared_ptr<Mesh> mesh;
     gloo::AllreduceOptions::Algorithm algorithm;
+    bool halves;
+    std::map<std::pair<void *, int64_t>, std::unique_ptr<HalvingDoubling>> halving;
 };
 
 void say(char *why, size_t capacity, const char *text)
@@ -92,6 +99,7 @@ void say(char *why, size_t capacity, const char *text)
 
 struct Settings {
     gloo::AllreduceOptions::Algorithm algorithm = gloo::AllreduceOptions::Algorithm::RING;
+    bool halves = false;
     gloo::transport::tcp::attr attr{"127.0.0.1"};
 
     void use_interface(const std::string &name)
@@ -113,10 +121,13 @@ Settings settings_of(const std::string &text)
     for (std::string word; std::getline(words, word, ',');) {
         if (word == "bcube") {
             settings.algorithm = gloo::AllreduceOptions::Algorithm::BCUBE;
+        } else if (word == "halving_doubling") {
+            settings.halves = true;
         } else if (word.size() > interface.size() && word.compare(0, interface.size(), interface) == 0) {
             settings.use_interface(word.substr(interface.size()));
         } else if (word != "ring") {
-            throw std::invalid_argument("takes ring (the default) or bcube, and interface=NAME, not '" + word + "'");
+            throw std::invalid_argument("takes ring (the default), bcube or halving_doubling, and interface=NAME, not '" +
+                                        word + "'");
         }
     }
     return settings;
@@ -216,6 +227,20 @@ template <typename T> void fold_ranks(const Session &s, const tti_bench_peer_cal
     } else {
         reduce<T>(s, c);
     }
+}
+
+/* Sums of f32, in the output. */
+void halve_and_double(Session &s, const tti_bench_peer_call &c)
+{
+    std::unique_ptr<HalvingDoubling> &algorithm = s.halving[{c.out, c.count}];
+    if (!algorithm) { /* all ranks alike: their calls have the same sizes in the same order, in buffers of their own */
+        algorithm = std::make_unique<HalvingDoubling>(s.mesh, std::vector<float *>{static_cast<float *>(c.out)},
+                                                      static_cast<int>(c.count));
+    }
+    if (c.in != c.out) {
+        std::memcpy(c.out, c.in, static_cast<size_t>(c.count) * sizeof(float));
+    }
+    algorithm->run();
 }
 
 /* By width: the reduction function has the element type. */
@@ -324,10 +349,13 @@ void exchange(const Session &s, const tti_bench_peer_call &c, size_t whole)
     }
 }
 
-void run(const Session &s, const tti_bench_peer_call &c)
+void run(Session &s, const tti_bench_peer_call &c)
 {
     const size_t part = static_cast<size_t>(c.count) * item_of(c.dtype);
     const size_t whole = part * static_cast<size_t>(s.mesh->size);
+    if (s.halves && c.kind == TUTTI_OP_ALL_REDUCE) {
+        return halve_and_double(s, c);
+    }
     switch (c.kind) {
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
@@ -357,7 +385,7 @@ int open_peer(const tti_bench_peer_job *job, const char *settings, void **sessio
         const Settings chosen = settings_of(settings);
         auto device = gloo::transport::tcp::CreateDevice(chosen.attr);
         auto mesh = std::make_shared<Mesh>(job, std::move(device));
-        *session = new Session{std::move(mesh), chosen.algorithm};
+        *session = new Session{std::move(mesh), chosen.algorithm, chosen.halves, {}};
     } catch (const std::exception &e) {
         say(why, why_capacity, e.what());
         return 1;
@@ -379,13 +407,16 @@ int supports(void *session, const tti_bench_peer_call *call)
     if (call->kind == TUTTI_OP_SEND && static_cast<const Session *>(session)->mesh->size == 1) {
         return 0;
     }
+    if (static_cast<const Session *>(session)->halves && call->kind == TUTTI_OP_ALL_REDUCE) {
+        return call->dtype == TUTTI_F32 && call->redop == TUTTI_SUM && call->count <= INT32_MAX ? 1 : 0;
+    }
     return call->redop == 0 || fold_for(call->dtype, call->redop) ? 1 : 0;
 }
 
 int call_peer(void *session, const tti_bench_peer_call *call, char *why, size_t capacity)
 {
     try {
-        run(*static_cast<const Session *>(session), *call);
+        run(*static_cast<Session *>(session), *call);
         return 0;
     } catch (const std::exception &e) {
         say(why, capacity, e.what());

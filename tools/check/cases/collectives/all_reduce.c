@@ -131,10 +131,10 @@ void tti_check_all_reduce_cases(struct tti_check *c)
     wire_cases(c, TUTTI_WIRE_FP8);
     static const tutti_dtype dtypes[] = {TUTTI_F64, TUTTI_F32, TUTTI_F16, TUTTI_BF16, TUTTI_F8_E4M3};
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_PRODUCT, TUTTI_AVG};
-    static const int64_t counts[] = {5, 1000, 100003};
+    static const int64_t counts[] = {5, 1000, 12000, 100003};
     for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
         for (size_t o = 0; o < sizeof(ops) / sizeof(ops[0]); o++) {
-            for (size_t n = 0; n < (c->quick ? 2u : 3u); n++) {
+            for (size_t n = 0; n < (c->quick ? 3u : 4u); n++) {
                 TTI_CHECK_CASE(c, "same-bits/%s/%s/%lld", tutti_dtype_name(dtypes[d]), tutti_reduce_op_name(ops[o]),
                                (long long)counts[n]) {
                     const struct tti_check_plan p = tti_check_plan_1d(dtypes[d], ops[o], counts[n]);
