@@ -152,16 +152,28 @@ bool Group::send(Buffer &from, int peer, uint64_t slot, size_t offset, size_t by
 {
     try {
         from.send(peer, slot, offset, bytes);
+        flush(peer);
         return true;
     } catch (...) {
         return false;
     }
 }
 
-bool Group::recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept
+void Group::flush(int peer) noexcept
+{
+    try {
+        mesh->pair(peer)->flush();
+    } catch (...) { /* the connection is lost, which the wait for a transfer reports */
+    }
+}
+
+bool Group::recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes, bool is_urgent) noexcept
 {
     try {
         to.recv(peer, slot, offset, bytes);
+        if (is_urgent) {
+            flush(peer);
+        }
         return true;
     } catch (...) {
         return false;

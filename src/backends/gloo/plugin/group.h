@@ -118,7 +118,9 @@ class Group
 
     /* False if the connection is lost. The caller ignores that: the wait for the transfer reports it. */
     bool send(Buffer &from, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
-    bool recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
+    /* Not `is_urgent`: the peer learns of the receive with the next data that this rank sends to it, or at flush. */
+    bool recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes, bool is_urgent = true) noexcept;
+    void flush(int peer) noexcept;
 
     /* How many connections have been lost. */
     uint32_t losses() const

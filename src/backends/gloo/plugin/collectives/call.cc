@@ -74,13 +74,16 @@ unsigned char *Call::eager_data_of(int peer) const
     return place(lane.in, peer, round_) + sizeof(CallRecord);
 }
 
+/* The peers learn of these receives with this rank's next record. None needs them before: a rank that sends a record of
+ * round k + 1 has all records of round k, and in round k - 1, or before its first record, this rank posted the receive. */
 void Call::close()
 {
     while (lane.open_rounds < lane.rounds + 2) {
         for (int r = 0; r < group.size; r++) {
             if (r != group.rank) {
                 group.recv(*lane.receives[static_cast<size_t>(r)], r, slot(Use::RECORD),
-                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), record_room());
+                           static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), record_room(),
+                           false);
             }
         }
         lane.open_rounds++;

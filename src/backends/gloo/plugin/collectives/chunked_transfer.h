@@ -68,12 +68,13 @@ class ChunkedTransfer
         }
     }
 
-    /* Receives the chunks before number `room`, up to IN_FLIGHT at a time. */
+    /* Receives the chunks before number `room`, up to IN_FLIGHT at a time. The peer learns of that with the next data
+     * that this rank sends to it, or at Group::flush. */
     void receive(size_t room)
     {
         ended_ = buffer_ ? buffer_->received() : 0;
         for (; posted_ < std::min(room, count()) && posted_ < ended_ + IN_FLIGHT; posted_++) {
-            group_->recv(*buffer_, peer_, slot_, offset(posted_), cut_.length(posted_));
+            group_->recv(*buffer_, peer_, slot_, offset(posted_), cut_.length(posted_), false);
         }
     }
 

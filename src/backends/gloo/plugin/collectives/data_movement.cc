@@ -114,6 +114,9 @@ tutti_status run_chunked_transfers(const Transfer &m)
                 in[r].receive(in[r].count());
                 out[r].send(out[r].count());
                 done = done && in[r].is_done() && out[r].is_done();
+                if (r != static_cast<size_t>(m.c.group.rank)) {
+                    m.c.group.flush(static_cast<int>(r));
+                }
             }
             return done;
         },
@@ -245,11 +248,17 @@ tutti_status run_large_broadcast(Call &c)
         [&] {
             ChunkedTransfer &first = in[static_cast<size_t>(root)];
             first.receive(first.count());
+            if (group.rank != root) {
+                c.group.flush(root);
+            }
             bool done = true;
             for (size_t r = 0; r < ranks; r++) {
                 in[r].receive(in[r].count());
                 out[r].send(group.rank == root ? out[r].count() : first.ended());
                 done = done && in[r].is_done() && out[r].is_done();
+                if (r != static_cast<size_t>(group.rank)) {
+                    c.group.flush(static_cast<int>(r));
+                }
             }
             return done;
         },

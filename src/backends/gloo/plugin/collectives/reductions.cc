@@ -30,7 +30,7 @@ namespace tti
 namespace
 {
 
-constexpr size_t MIN_CHUNK = 32768;
+constexpr size_t MIN_CHUNK = 65536;
 
 struct Reduction {
     explicit Reduction(Call &call)
@@ -200,9 +200,10 @@ class Exchange
         do {
             for (size_t r = 0; r < ranks_; r++) {
                 in_[r].receive(folded_ + IN_FLIGHT);
+                results_in_[r].receive(results_in_[r].count());
                 out_[r].send(out_[r].count());
                 results_out_[r].send(folded_);
-                results_in_[r].receive(results_in_[r].count());
+                flush(r);
             }
         } while (fold_next());
         done = folded_ == own_cut().count();
@@ -219,6 +220,13 @@ class Exchange
     }
 
   private:
+    void flush(size_t rank)
+    {
+        if (rank != job_.own()) {
+            job_.c.group.flush(static_cast<int>(rank));
+        }
+    }
+
     ChunkLayout own_cut() const
     {
         return job_.cut_of(job_.own());

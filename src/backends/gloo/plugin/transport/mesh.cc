@@ -2,16 +2,21 @@
 /* Gloo's connections, extended: see mesh.h. Gloo calls the overridden functions of Pair with the pair's lock. */
 #include "backends/gloo/plugin/transport/mesh.h"
 
-#include <csignal>
 #include <linux/sockios.h>
-#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <exception>
+#include <iterator>
 
 namespace tti
 {
@@ -36,40 +41,12 @@ thread_local bool in_loop; /* whether this thread is Gloo's */
 
 constexpr long PAUSE_NS = 10000; /* the kernel adds about 50 us */
 constexpr int PAUSES = 20;
+constexpr size_t MOST_NOTICES = 6; /* in one packet with data */
 
-/* Blocks SIGPIPE in this thread. Gloo uses writev, which raises it when the peer has closed the connection. */
-class NoPipeSignal
+bool is_notice(tcp::Op &op)
 {
-  public:
-    NoPipeSignal()
-    {
-        sigemptyset(&pipe_);
-        sigaddset(&pipe_, SIGPIPE);
-        pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-    }
-
-    ~NoPipeSignal()
-    {
-        if (sigismember(&before_, SIGPIPE) != 0) {
-            return;
-        }
-        if (failed) {
-            const timespec at_once = {0, 0};
-            while (sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
-            }
-        }
-        pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
-
-    NoPipeSignal(const NoPipeSignal &) = delete;
-    NoPipeSignal &operator=(const NoPipeSignal &) = delete;
-
-    bool failed = false;
-
-  private:
-    sigset_t pipe_;
-    sigset_t before_;
-};
+    return op.getOpcode() == tcp::Op::NOTIFY_SEND_READY || op.getOpcode() == tcp::Op::NOTIFY_RECV_READY;
+}
 
 } // namespace
 
@@ -141,37 +118,141 @@ void Pair::handleReadWrite(int events)
 }
 
 /*
- * When a write fails, Gloo closes the connection and waits for its own thread. Another thread would do so with a lock
- * that Gloo's thread may need, a deadlock. So other threads do not write to a broken connection; Gloo's thread detects
- * it.
+ * Gloo announces each send and each receive by a notice, in a packet of its own. A notice that a caller makes waits here
+ * for the data behind it, or for flush. Gloo calls this function while its queue is empty, or for the first operation of
+ * the queue, so what waits here is always older than what Gloo keeps.
  */
 bool Pair::write(tcp::Op &op)
 {
-    if (!in_loop && state_ == CONNECTED) {
-        pollfd broken = {fd_, 0, 0};
-        if (poll(&broken, 1, 0) != 0) {
-            return false;
-        }
+    if (!in_loop && is_notice(op)) {
+        waiting_.push_back(std::move(op));
+        return true;
     }
-    NoPipeSignal no_signal;
-    const bool done = tcp::Pair::write(op);
-    no_signal.failed = !done && errno == EPIPE;
-    if (done) {
+    const bool is_data = !is_notice(op);
+    const bool done = transmit(&op);
+    if (done && is_data) {
         mesh_->doorbell.ring();
     }
     return done;
 }
 
+/* Sends what waits, and then `op`, if there is one. False if the connection does not take all of it, or is broken. */
+bool Pair::transmit(tcp::Op *op)
+{
+    gloo::NonOwningPtr<tcp::UnboundBuffer> buffer;
+    if (op && op->getOpcode() == tcp::Op::SEND_UNBOUND_BUFFER) {
+        buffer = gloo::NonOwningPtr<tcp::UnboundBuffer>(op->ubuf);
+        if (!buffer) {
+            op = nullptr; /* its owner has given it up */
+        }
+    }
+    while (state_ == CONNECTED) {
+        std::array<iovec, MOST_NOTICES + 2> parts{};
+        size_t count = 0;
+        size_t left = 0;
+        for (size_t i = 0; i < waiting_.size() && i < MOST_NOTICES; i++) {
+            tcp::Op &notice = waiting_[i];
+            parts[count].iov_base = reinterpret_cast<char *>(&notice.preamble) + notice.nwritten;
+            parts[count].iov_len = sizeof(notice.preamble) - notice.nwritten;
+            left += parts[count++].iov_len;
+        }
+        const bool with_op = op && waiting_.size() <= MOST_NOTICES;
+        if (with_op) {
+            int own = 0;
+            left += static_cast<size_t>(prepareWrite(*op, buffer, &parts[count], own));
+            count += static_cast<size_t>(own);
+        }
+        if (left == 0) {
+            return true;
+        }
+        msghdr message{};
+        message.msg_iov = parts.data();
+        message.msg_iovlen = count;
+        const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) {
+            continue;
+        }
+        if (sent < 0) {
+            /* Gloo closes the connection, and waits for its own thread. Another thread would do so with a lock that
+             * Gloo's thread may need, a deadlock. So only Gloo's thread reports a broken connection. */
+            if (errno != EAGAIN && in_loop) {
+                signalException(std::string("sendmsg ") + peer_.str() + ": " + strerror(errno));
+            }
+            return false;
+        }
+        size_t rest = static_cast<size_t>(sent);
+        while (rest > 0 && !waiting_.empty()) {
+            tcp::Op &notice = waiting_.front();
+            const size_t part = std::min(rest, sizeof(notice.preamble) - notice.nwritten);
+            notice.nwritten += part;
+            rest -= part;
+            if (notice.nwritten < sizeof(notice.preamble)) {
+                break;
+            }
+            waiting_.pop_front();
+        }
+        if (op) {
+            op->nwritten += rest;
+        }
+        if (waiting_.empty() && (!op || op->nwritten == op->preamble.nbytes)) {
+            if (op) {
+                writeComplete(*op, buffer, op->getOpcode());
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+void Pair::flush()
+{
+    const std::lock_guard<std::mutex> guard(m_);
+    if (waiting_.empty() || state_ != CONNECTED || !tx_.empty() || transmit(nullptr)) {
+        return; /* with a queue, what waits leaves before its first operation */
+    }
+    std::move(waiting_.begin(), waiting_.end(), std::back_inserter(tx_));
+    waiting_.clear();
+    if (state_ == CONNECTED) {
+        device_->registerDescriptor(fd_, EPOLLIN | EPOLLOUT, this);
+    }
+}
+
+/* As Gloo does, but it rings for data only: a notice ends no wait. */
 bool Pair::read()
 {
     if (mesh_->discards()) {
         return discard();
     }
-    const bool done = tcp::Pair::read();
-    if (done) {
+    gloo::NonOwningPtr<tcp::UnboundBuffer> buffer;
+    for (;;) {
+        iovec part{};
+        const ssize_t wanted = prepareRead(rx_, buffer, part);
+        if (wanted < 0) {
+            return false;
+        }
+        if (wanted == 0) {
+            break;
+        }
+        const ssize_t n = ::recv(fd_, part.iov_base, part.iov_len, 0);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            if (n == 0) {
+                signalException("Connection closed by peer " + peer_.str());
+            } else if (errno != EAGAIN) {
+                signalException(std::string("recv ") + peer_.str() + ": " + strerror(errno));
+            }
+            return false;
+        }
+        rx_.nread += static_cast<size_t>(n);
+    }
+    const bool is_data = !is_notice(rx_);
+    readComplete(buffer);
+    if (is_data) {
         mesh_->doorbell.ring();
     }
-    return done;
+    return true;
 }
 
 /* Reads and drops what has arrived. Also detects that the peer has closed the connection. */

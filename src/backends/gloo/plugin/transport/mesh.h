@@ -3,6 +3,7 @@
  * Gloo's transport over TCP, extended through its own base classes, as Gloo's TLS transport does:
  *   - Gloo's thread rings a doorbell when a transfer has ended, and a caller can poll transfers. Gloo's own waits close
  *     all connections at a timeout, and do not return when a peer dies during a transfer;
+ *   - the notices by which Gloo announces a send or a receive wait for the data behind them, and leave in one packet;
  *   - the loss of a connection is recorded with Gloo's text at once, also if no thread waits;
  *   - no exception leaves Gloo's thread, where it would end the process, and no write raises SIGPIPE;
  *   - data that arrive after the group has failed are discarded. Otherwise they would keep Gloo's thread busy.
@@ -16,6 +17,7 @@
 #include <gloo/transport/tcp/unbound_buffer.h>
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -48,6 +50,9 @@ class Pair : public gloo::transport::tcp::Pair
 
     void handleEvents(int events) override;
 
+    /* Sends the notices that wait. */
+    void flush();
+
     /* Closes the connection, and returns when Gloo's thread no longer uses it. */
     void shut();
     /* Whether sent data have not yet reached the other host's kernel. */
@@ -63,8 +68,11 @@ class Pair : public gloo::transport::tcp::Pair
   private:
     void await_lock();
     bool discard();
+    bool transmit(gloo::transport::tcp::Op *op);
 
     Mesh *mesh_;
+    /* Notices that leave with the next operation, or at flush; only while Gloo's queue is empty. Under the pair's lock. */
+    std::deque<gloo::transport::tcp::Op> waiting_;
 };
 
 /* The connections of this rank to all other ranks of a group. */
