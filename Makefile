@@ -112,7 +112,7 @@ help:
 	@echo "make bench-decode measure a token of a model whose layers two ranks share, into bench/results/ (six minutes)"
 	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
-	@echo "make bench-hosts measure all_reduce between two hosts with a slow link, as root, into bench/results/"
+	@echo "make bench-hosts measure all_reduce over 2, 4 and 8 hosts with slow links, as root, into bench/results/ (10 minutes; BENCH_QUICK=1: some)"
 	@echo "make bench-torch compare with gloo under torch.distributed, into bench/results/ (8 minutes; needs PyPI)"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
 	@echo "make format      format all C sources"

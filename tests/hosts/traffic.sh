@@ -36,8 +36,9 @@ done
 sends 2 65536 50 "$(least 2 65536 110)"
 sends 4 262144 20 "$(least 4 262144 110)"
 sends 8 16384 50 "$(least 8 16384 180)"
-# one round on one rail: the record with the data, two notices of Gloo's, and acknowledgements
-sends 2 8 100 700
-sends 4 8 100 2100
-sends 8 4096 50 $((7 * (4096 + 1000)))
+sends 8 65536 20 "$(least 8 65536 120)"
+# one round on one rail: the record with the data, Gloo's notices with it, and acknowledgements
+sends 2 8 100 500
+sends 4 8 100 1500
+sends 8 4096 50 $((7 * (4096 + 700)))
 finish
