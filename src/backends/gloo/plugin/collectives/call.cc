@@ -74,8 +74,9 @@ unsigned char *Call::eager_data_of(int peer) const
     return place(lane.in, peer, round_) + sizeof(CallRecord);
 }
 
-/* The peers learn of these receives with this rank's next record. None needs them before: a rank that sends a record of
- * round k + 1 has all records of round k, and in round k - 1, or before its first record, this rank posted the receive. */
+/* A peer needs the receive of round k when it sends its record of that round, at which time it has this rank's records of
+ * all rounds before. So the receives of later rounds are announced with the next record, and only one of the next round
+ * itself at once. */
 void Call::close()
 {
     while (lane.open_rounds < lane.rounds + 2) {
@@ -83,7 +84,7 @@ void Call::close()
             if (r != group.rank) {
                 group.recv(*lane.receives[static_cast<size_t>(r)], r, slot(Use::RECORD),
                            static_cast<size_t>(place(lane.in, r, lane.open_rounds) - lane.in.data()), record_room(),
-                           false);
+                           lane.open_rounds == lane.rounds);
             }
         }
         lane.open_rounds++;
@@ -183,6 +184,7 @@ tutti_status Call::second_round(const Plan &plan)
 {
     const CallRecord own = record(group.rank);
     round_ = lane.rounds;
+    close();
     return round(own, &plan);
 }
 

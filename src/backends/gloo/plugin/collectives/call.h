@@ -74,12 +74,13 @@ class Call
 
     /* Exchanges the records and compares them. MISMATCH and CANCELLED leave the group usable. */
     tutti_status entry_barrier(const Plan &plan);
-    /* After entry_barrier: one more round of records, with the eager data of this plan. At most once a call. */
+    /* After entry_barrier: releases its records, whose eager data have been used, and makes one more round, with the eager
+     * data of this plan. At most once a call. */
     tutti_status second_round(const Plan &plan);
     /* Until close: a rank's record of the last round, and the eager data in it. */
     const CallRecord &record(int peer) const;
     unsigned char *eager_data_of(int peer) const;
-    /* Releases the records, and posts receives for the next ones. */
+    /* Releases the records, and posts receives for the next two rounds. */
     void close();
 
     /* Runs `step` after each transfer that ends, until it returns true. `needs(rank)`: whether it waits for that
