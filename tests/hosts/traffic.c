@@ -161,11 +161,9 @@ int main(int argc, char **argv)
     r.size = tutti_group_size(r.world);
     r.in = malloc((size_t)(r.count + 1) * sizeof(float));
     r.out = malloc((size_t)(r.count + 1) * sizeof(float));
-    if (!r.in || !r.out) {
-        return fail("malloc", "no memory");
-    }
     const char *local_rank = getenv("TUTTI_LOCAL_RANK");
-    int code = measure(&r, argv[3], atoll(argv[4]), !local_rank || atoi(local_rank) == 0);
+    int code = r.in && r.out ? measure(&r, argv[3], atoll(argv[4]), !local_rank || atoi(local_rank) == 0)
+                             : fail("malloc", "no memory");
     free(r.in);
     free(r.out);
     if (code == 0 && (tutti_group_destroy(r.world, &e) != TUTTI_OK || tutti_finalize(&e) != TUTTI_OK)) {

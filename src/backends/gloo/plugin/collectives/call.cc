@@ -283,7 +283,13 @@ Call::~Call()
     set_waits_since(0);
 }
 
-/* True at the deadline, or if the missing ranks cannot arrive. Else waits for the doorbell. */
+/* True at the deadline, or if the missing ranks cannot arrive. */
+bool Call::has_ended(const std::vector<int> &missing) const
+{
+    return cannot_arrive(missing) || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_);
+}
+
+/* The same, but otherwise waits for the doorbell. */
 bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
 {
     lane.awaited.store(missing.empty() ? -1 : missing.front(), std::memory_order_relaxed);
@@ -292,7 +298,7 @@ bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
     if (group.peer_waits_in(op->lane)) {
         group.notify_waiting(op->lane, missing);
     }
-    if (cannot_arrive(missing) || (deadline_ns_ != TTI_NEVER && tti_now_ns() >= deadline_ns_)) {
+    if (has_ended(missing)) {
         return true;
     }
     group.doorbell().wait(seen, deadline_ns_);

@@ -111,8 +111,10 @@ class Call
                 done = step();
             }
             if (!done && !step()) {
-                list_missing();
-                return give_up(missing);
+                list_missing(); /* without a rank whose last data came just before its connection was lost */
+                if (has_ended(missing)) {
+                    return give_up(missing);
+                }
             }
         }
     }
@@ -139,6 +141,7 @@ class Call
     tutti_status differs(int peer);
     bool cannot_arrive(const std::vector<int> &missing) const;
     void set_waits_since(int64_t since_ns) const;
+    bool has_ended(const std::vector<int> &missing) const;
     bool is_over(uint32_t seen, const std::vector<int> &missing);
     int64_t begin_grace(const std::vector<int> &missing);
     bool poll(int64_t limit_ns, const std::vector<int> &missing);

@@ -37,11 +37,18 @@ std::string text_of(const std::exception_ptr &thrown)
     }
 }
 
-thread_local bool in_loop; /* whether this thread is Gloo's */
+thread_local bool in_loop;                /* whether this thread is Gloo's */
+thread_local tcp::UnboundBuffer *sending; /* the buffer whose send this thread is in */
 
 constexpr long PAUSE_NS = 10000; /* the kernel adds about 50 us */
 constexpr int PAUSES = 20;
 constexpr size_t MOST_NOTICES = 6; /* in one packet with data */
+
+/* What is not yet sent of an operation's head. */
+iovec rest_of(tcp::Op &op)
+{
+    return {reinterpret_cast<char *>(&op.preamble) + op.nwritten, sizeof(op.preamble) - op.nwritten};
+}
 
 bool is_notice(tcp::Op &op)
 {
@@ -124,90 +131,94 @@ void Pair::handleReadWrite(int events)
  */
 bool Pair::write(tcp::Op &op)
 {
-    if (!in_loop && is_notice(op)) {
+    const bool is_data = !is_notice(op);
+    if (!in_loop && !is_data) {
         waiting_.push_back(std::move(op));
         return true;
     }
-    const bool is_data = !is_notice(op);
-    const bool done = transmit(&op);
+    bool done = false;
+    if (!in_loop && sending) {
+        done = transmit(&op, static_cast<char *>(sending->ptr));
+        if (done) {
+            sending->handleSendCompletion(rank_);
+        }
+    } else {
+        done = transmit(nullptr, nullptr) && tcp::Pair::write(op);
+    }
     if (done && is_data) {
         mesh_->doorbell.ring();
     }
     return done;
 }
 
-/* Sends what waits, and then `op`, if there is one. False if the connection does not take all of it, or is broken. */
-bool Pair::transmit(tcp::Op *op)
+void Pair::send(gloo::transport::UnboundBuffer *buffer, uint64_t slot, size_t offset, size_t bytes)
 {
-    gloo::NonOwningPtr<tcp::UnboundBuffer> buffer;
-    if (op && op->getOpcode() == tcp::Op::SEND_UNBOUND_BUFFER) {
-        buffer = gloo::NonOwningPtr<tcp::UnboundBuffer>(op->ubuf);
-        if (!buffer) {
-            op = nullptr; /* its owner has given it up */
-        }
+    /* Gloo's own pointer to the buffer belongs to the operation. This one holds as long as the call. */
+    sending = static_cast<tcp::UnboundBuffer *>(buffer);
+    try {
+        tcp::Pair::send(buffer, slot, offset, bytes);
+    } catch (...) {
+        sending = nullptr;
+        throw;
     }
-    while (state_ == CONNECTED) {
+    sending = nullptr;
+}
+
+/*
+ * Sends what waits, and then `op` with data from `memory`, if there is one. False if the connection does not take all of
+ * it, or is broken. At an error Gloo closes the connection, and waits for its own thread. Another thread would do so with
+ * a lock that Gloo's thread may need, a deadlock. So only Gloo's thread reports a broken connection, when it reads.
+ */
+bool Pair::transmit(tcp::Op *op, char *memory)
+{
+    while (state_ == CONNECTED && (op || !waiting_.empty())) {
         std::array<iovec, MOST_NOTICES + 2> parts{};
         size_t count = 0;
-        size_t left = 0;
         for (size_t i = 0; i < waiting_.size() && i < MOST_NOTICES; i++) {
-            tcp::Op &notice = waiting_[i];
-            parts[count].iov_base = reinterpret_cast<char *>(&notice.preamble) + notice.nwritten;
-            parts[count].iov_len = sizeof(notice.preamble) - notice.nwritten;
-            left += parts[count++].iov_len;
+            parts[count++] = rest_of(waiting_[i]);
         }
-        const bool with_op = op && waiting_.size() <= MOST_NOTICES;
-        if (with_op) {
-            int own = 0;
-            left += static_cast<size_t>(prepareWrite(*op, buffer, &parts[count], own));
-            count += static_cast<size_t>(own);
-        }
-        if (left == 0) {
-            return true;
+        if (op && waiting_.size() <= MOST_NOTICES) {
+            const size_t head = sizeof(op->preamble);
+            if (op->nwritten < head) {
+                parts[count++] = rest_of(*op);
+            }
+            const size_t written = op->nwritten > head ? op->nwritten - head : 0;
+            parts[count].iov_base = memory + op->offset + written;
+            parts[count++].iov_len = op->nbytes - written;
         }
         msghdr message{};
         message.msg_iov = parts.data();
         message.msg_iovlen = count;
-        const ssize_t sent = sendmsg(fd_, &message, MSG_NOSIGNAL);
+        const ssize_t sent = sendmsg(fd_, &message, in_loop ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) {
             continue;
         }
         if (sent < 0) {
-            /* Gloo closes the connection, and waits for its own thread. Another thread would do so with a lock that
-             * Gloo's thread may need, a deadlock. So only Gloo's thread reports a broken connection. */
-            if (errno != EAGAIN && in_loop) {
-                signalException(std::string("sendmsg ") + peer_.str() + ": " + strerror(errno));
-            }
             return false;
         }
         size_t rest = static_cast<size_t>(sent);
         while (rest > 0 && !waiting_.empty()) {
-            tcp::Op &notice = waiting_.front();
-            const size_t part = std::min(rest, sizeof(notice.preamble) - notice.nwritten);
-            notice.nwritten += part;
+            const size_t part = std::min(rest, rest_of(waiting_.front()).iov_len);
+            waiting_.front().nwritten += part;
             rest -= part;
-            if (notice.nwritten < sizeof(notice.preamble)) {
-                break;
+            if (rest_of(waiting_.front()).iov_len == 0) {
+                waiting_.pop_front();
             }
-            waiting_.pop_front();
         }
         if (op) {
             op->nwritten += rest;
-        }
-        if (waiting_.empty() && (!op || op->nwritten == op->preamble.nbytes)) {
-            if (op) {
-                writeComplete(*op, buffer, op->getOpcode());
+            if (waiting_.empty() && op->nwritten == op->preamble.nbytes) {
+                return true;
             }
-            return true;
         }
     }
-    return false;
+    return state_ == CONNECTED;
 }
 
 void Pair::flush()
 {
     const std::lock_guard<std::mutex> guard(m_);
-    if (waiting_.empty() || state_ != CONNECTED || !tx_.empty() || transmit(nullptr)) {
+    if (waiting_.empty() || state_ != CONNECTED || !tx_.empty() || transmit(nullptr, nullptr)) {
         return; /* with a queue, what waits leaves before its first operation */
     }
     std::move(waiting_.begin(), waiting_.end(), std::back_inserter(tx_));
@@ -217,23 +228,15 @@ void Pair::flush()
     }
 }
 
-/* As Gloo does, but it rings for data only: a notice ends no wait. */
+/* Reads the head of an operation before Gloo reads the rest, to ring for data only: a notice ends no wait. */
 bool Pair::read()
 {
     if (mesh_->discards()) {
         return discard();
     }
-    gloo::NonOwningPtr<tcp::UnboundBuffer> buffer;
-    for (;;) {
-        iovec part{};
-        const ssize_t wanted = prepareRead(rx_, buffer, part);
-        if (wanted < 0) {
-            return false;
-        }
-        if (wanted == 0) {
-            break;
-        }
-        const ssize_t n = ::recv(fd_, part.iov_base, part.iov_len, 0);
+    while (rx_.nread < sizeof(rx_.preamble)) {
+        const ssize_t n = ::recv(fd_, reinterpret_cast<char *>(&rx_.preamble) + rx_.nread,
+                                 sizeof(rx_.preamble) - rx_.nread, 0);
         if (n < 0 && errno == EINTR) {
             continue;
         }
@@ -241,18 +244,18 @@ bool Pair::read()
             if (n == 0) {
                 signalException("Connection closed by peer " + peer_.str());
             } else if (errno != EAGAIN) {
-                signalException(std::string("recv ") + peer_.str() + ": " + strerror(errno));
+                signalException("recv " + peer_.str() + ": " + strerror(errno));
             }
             return false;
         }
         rx_.nread += static_cast<size_t>(n);
     }
     const bool is_data = !is_notice(rx_);
-    readComplete(buffer);
-    if (is_data) {
+    const bool done = tcp::Pair::read();
+    if (done && is_data) {
         mesh_->doorbell.ring();
     }
-    return true;
+    return done;
 }
 
 /* Reads and drops what has arrived. Also detects that the peer has closed the connection. */

@@ -49,6 +49,7 @@ class Pair : public gloo::transport::tcp::Pair
     Pair(Mesh *mesh, gloo::transport::tcp::Device *device, int rank, std::chrono::milliseconds timeout);
 
     void handleEvents(int events) override;
+    void send(gloo::transport::UnboundBuffer *buffer, uint64_t slot, size_t offset, size_t bytes) override;
 
     /* Sends the notices that wait. */
     void flush();
@@ -68,7 +69,7 @@ class Pair : public gloo::transport::tcp::Pair
   private:
     void await_lock();
     bool discard();
-    bool transmit(gloo::transport::tcp::Op *op);
+    bool transmit(gloo::transport::tcp::Op *op, char *memory);
 
     Mesh *mesh_;
     /* Notices that leave with the next operation, or at flush; only while Gloo's queue is empty. Under the pair's lock. */

@@ -33,15 +33,6 @@ template <typename T> class WeakNonOwningPtr final
 template <typename T> class NonOwningPtr final
 {
   public:
-    NonOwningPtr() = default;
-    explicit NonOwningPtr(const WeakNonOwningPtr<T> &object) : pointer(object.pointer.lock())
-    {
-    }
-    explicit operator bool() const
-    {
-        return pointer != nullptr;
-    }
-
     std::shared_ptr<T> pointer;
 };
 
