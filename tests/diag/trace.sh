@@ -160,6 +160,10 @@ check_status 0 "a folder in a folder"
 start --trace "$work/deep/er" "$program" late
 wait_for_lines out ready 3
 reports '^tutti run: suspect: rank 1 '
+# Stopped first: none shall live to see the death of another.
+mapfile -t ranks < <("$tutti" trace dump "$work/deep/er" 2>>"$work/asked" | sed -nE 's/^  rank [0-9]+ \(process ([0-9]+), .*/\1/p')
+check_equal "${#ranks[@]}" 3 "killed in a hang"
+kill -STOP "${ranks[@]}"
 kill -KILL "$launcher"
 end
 checks=$((checks + 1))
