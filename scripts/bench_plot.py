@@ -107,7 +107,7 @@ def styles_of(panels):
 
 
 def label(x, y, attributes, text):
-    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{escape(text)}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}"{attributes}>{escape(text)}</text>'
 
 
 def time_text(us):
@@ -170,9 +170,9 @@ def draw_lines(area, lines, styles):
     for name, style in reversed(styles.items()):  # the first one is drawn last, above the others
         places = [(area.x(math.log2(size)), area.y(math.log10(us))) for size, us in lines.get(name, ())]
         if places:
-            out.append(style.path("M" + "L".join(f"{x:.0f} {y:.1f}" for x, y in places)))
+            out.append(style.path("M" + "L".join(f"{x:.0f} {y:.0f}" for x, y in places)))
             if style.thick and not style.dash:
-                out += [f'<circle class="f{style.colour}" cx="{x:.1f}" cy="{y:.1f}" r="2.4"/>' for x, y in places]
+                out += [f'<circle class="f{style.colour}" cx="{x:.0f}" cy="{y:.0f}" r="2.4"/>' for x, y in places]
             ends.append((places[-1][1] + 3, style))
     return out + end_labels(area, ends)
 
