@@ -67,6 +67,16 @@ _HOW = "async"  # an option that no caller can write as a keyword: what a method
 _START, _DESCRIBE = 1, 2
 
 
+def _like(method: Callable[..., Any], form: Callable[..., Any], suffix: str, result: str, doc: str) -> None:
+    """Gives a form of a method its name with a suffix, its parameters, and another result."""
+    form.__name__, form.__qualname__ = method.__name__ + suffix, method.__qualname__ + suffix
+    form.__doc__ = doc
+    result = f"{result}[{method.__annotations__['return']}]"
+    signature = inspect.signature(method).replace(return_annotation=result)
+    form.__signature__ = signature  # type: ignore[attr-defined]
+    form.__annotations__ = {**method.__annotations__, "return": result}
+
+
 def started(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Work[T]]:
     """NAME_async, made of the method NAME: the same parameters, but it starts the operation and returns a Work."""
 
@@ -74,12 +84,8 @@ def started(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
         kwargs[_HOW] = _START
         return cast("Work[T]", method(self, *args, **kwargs))
 
-    name, result = method.__name__, f"Work[{method.__annotations__['return']}]"
-    asynchronous.__name__, asynchronous.__qualname__ = f"{name}_async", f"{method.__qualname__}_async"
-    asynchronous.__doc__ = f"Starts {name} and returns a Work at once. The arrays are borrowed until its end."
-    signature = inspect.signature(method).replace(return_annotation=result)
-    asynchronous.__signature__ = signature  # type: ignore[attr-defined]
-    asynchronous.__annotations__ = {**method.__annotations__, "return": result}
+    doc = f"Starts {method.__name__} and returns a Work at once. The arrays are borrowed until its end."
+    _like(method, asynchronous, "_async", "Work", doc)
     return asynchronous
 
 
@@ -90,12 +96,8 @@ def initialised(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[
         described, options = self._describe(method, args, kwargs)
         return Persistent(self, [described], described.output, options)
 
-    name, result = method.__name__, f"Persistent[{method.__annotations__['return']}]"
-    init.__name__, init.__qualname__ = f"{name}_init", f"{method.__qualname__}_init"
-    init.__doc__ = f"Checks {name}, and returns a Persistent that runs it again and again."
-    signature = inspect.signature(method).replace(return_annotation=result)
-    init.__signature__ = signature  # type: ignore[attr-defined]
-    init.__annotations__ = {**method.__annotations__, "return": result}
+    doc = f"Checks {method.__name__}, and returns a Persistent that runs it again and again."
+    _like(method, init, "_init", "Persistent", doc)
     return init
 
 

@@ -151,6 +151,14 @@ class Collectives(unittest.TestCase):
         else:
             self.same(found, expected, what)
 
+    @staticmethod
+    def ran(operation, run):
+        """By run, or by start and wait, with and without a limit."""
+        if run % 2 == 0:
+            return operation.run()
+        operation.start()
+        return operation.wait(None if run == 1 else 60)
+
     def test_persistent(self):
         """Each kind alone, and all of them as one list, with other values in each run."""
         x, mine, calls = self.calls()
@@ -158,22 +166,14 @@ class Collectives(unittest.TestCase):
             with getattr(WORLD, name + "_init")(*arguments, **options) as operation:
                 for run in range(4):
                     x[:] = mine + run
-                    if run % 2 == 0:
-                        found = operation.run()
-                    else:
-                        operation.start()
-                        found = operation.wait(None if run == 1 else 60)
+                    found = self.ran(operation, run)
                     self.compare(found, expected(run), (name, options, run))
                     self.compare(operation.wait(), expected(run), (name, options, "again"))
         listed = [tutti.PersistentOp(name, *arguments, **options) for name, arguments, options, _ in calls]
         with WORLD.persistent(listed, timeout=60, lane=0) as operation:
             for run in range(4):
                 x[:] = mine + run
-                if run % 2 == 0:
-                    found = operation.run()
-                else:
-                    operation.start()
-                    found = operation.wait()
+                found = self.ran(operation, run)
                 for result, (name, _, options, expected) in zip(found, calls):
                     self.compare(result, expected(run), (name, options, run))
 
