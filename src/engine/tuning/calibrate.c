@@ -57,7 +57,8 @@ static void measure(const struct tti_machine *machine, struct tti_calibration *c
         snprintf(
             c->note, sizeof(c->note), "%s",
             "nothing could be measured: no memory, no threads, or busy CPUs; `tutti info --calibrate` tries again");
-        use_built_in(c);
+        c->source = TTI_CALIBRATE_BUILT_IN; /* but for the caches and the model, which need no measurement */
+        tti_profile_complete(&c->profile);
         return;
     }
     c->source = TTI_CALIBRATE_MEASURED;

@@ -57,6 +57,7 @@ static bool shares(int cpu, int other, const char *what)
 
 #define THREADS_OF_CORE "topology/thread_siblings_list"
 #define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
+#define ZEN_5           0x1au /* the family of that CPU and its successors */
 
 int tti_calibrate_cpus(int cpus[TTI_CALIBRATE_CPUS])
 {
@@ -135,17 +136,27 @@ static int64_t stay(void)
 #endif
 }
 
-/* By the maker: a loop that copies alone gains everywhere, a collective does not (docs/decisions/0042). */
-static int64_t streamed(void)
+/* What a loop that copies alone does not show (docs/decisions/0042). */
+static void find_model(struct tti_profile *p)
 {
+    p->streamed = TTI_STREAMED_LOSE;
+    p->far_stage = TTI_FAR_STAGE_GAIN;
 #if defined(__x86_64__)
     unsigned eax;
-    unsigned ebx;
+    unsigned maker;
     unsigned ecx;
     unsigned edx;
-    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ebx == signature_INTEL_ebx ? TTI_STREAMED_GAIN : TTI_STREAMED_LOSE;
-#else
-    return TTI_STREAMED_LOSE; /* there are no such stores here (kernels/isa) */
+    unsigned version;
+    unsigned ebx;
+    if (!__get_cpuid(0, &eax, &maker, &ecx, &edx) || !__get_cpuid(1, &version, &ebx, &ecx, &edx)) {
+        return;
+    }
+    const unsigned family = (version >> 8 & 0xf) + (version >> 20 & 0xff); /* extended, from 0xf on */
+    if (maker == signature_INTEL_ebx) {
+        p->streamed = TTI_STREAMED_GAIN;
+    } else if (maker == signature_AMD_ebx && family >= ZEN_5) {
+        p->far_stage = TTI_FAR_STAGE_LOSE;
+    }
 #endif
 }
 
@@ -153,5 +164,5 @@ void tti_calibrate_topology(int cpu, struct tti_profile *profile)
 {
     find_caches(cpu, profile);
     profile->cpus_stay = stay();
-    profile->streamed = streamed();
+    find_model(profile);
 }

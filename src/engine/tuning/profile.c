@@ -28,6 +28,7 @@ const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS] = {
     FIELD(l3_cpus, 1, 1 << 16),
     FIELD(cpus_stay, TTI_CPUS_STAY, TTI_CPUS_MOVE),
     FIELD(streamed, TTI_STREAMED_LOSE, TTI_STREAMED_GAIN),
+    FIELD(far_stage, TTI_FAR_STAGE_LOSE, TTI_FAR_STAGE_GAIN),
 };
 
 const struct tti_profile tti_profile_built_in = {
@@ -47,6 +48,7 @@ const struct tti_profile tti_profile_built_in = {
     .l3_cpus = 8,
     .cpus_stay = TTI_CPUS_STAY,
     .streamed = TTI_STREAMED_LOSE,
+    .far_stage = TTI_FAR_STAGE_GAIN,
 };
 
 int64_t tti_profile_value(const struct tti_profile *profile, int field)

@@ -39,7 +39,7 @@
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
  *   smaller than the second-level cache. far: its lines leave the readers' third-level cache, too, where lines of other
  *   CPUs stay for about a quarter of its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound
- *   memory.
+ *   memory. Some CPUs gain nothing by it (far_stage; docs/decisions/0042).
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
@@ -223,6 +223,9 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
 
 static uint64_t far_for(uint64_t stage, const struct tti_profile *p)
 {
+    if (p->far_stage == TTI_FAR_STAGE_LOSE) {
+        return 0;
+    }
     const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
     return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
 }
