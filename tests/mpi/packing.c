@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "../multi/device_support.h"
+#include "multi/device/device_support.h"
 
 #define LIMIT_S 100
 

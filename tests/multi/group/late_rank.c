@@ -6,7 +6,7 @@
  */
 #include <stdbool.h>
 
-#include "expect.h"
+#include "multi/expect.h"
 
 enum { TEXT = 440, RANKS = 4, WAIT_MS = 1500, LONG_MS = 60000 };
 

@@ -5,7 +5,7 @@
  * it. These groups have no peers, so they neither take numbers in the job's store nor wait there. NCCL and the device
  * under it are doubles.
  */
-#include "nccl_support.h"
+#include "multi/nccl/nccl_support.h"
 
 #include <tutti/recovery.h>
 

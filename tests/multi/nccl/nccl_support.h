@@ -3,7 +3,7 @@
 #ifndef TESTS_MULTI_NCCL_SUPPORT_H
 #define TESTS_MULTI_NCCL_SUPPORT_H
 
-#include "device_support.h"
+#include "multi/device/device_support.h"
 
 /* This process's rank, known before it has a group. */
 static inline int rank_of_environment(void)

@@ -12,7 +12,7 @@
 #include <tutti/memory.h>
 #include <tutti/work.h>
 
-#include "expect.h"
+#include "multi/expect.h"
 
 static struct {
     int (*retain)(void **context, int device); /* cuDevicePrimaryCtxRetain */

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "expect.h"
+#include "multi/expect.h"
 
 /* in[i] is i % 1000 + rank on every rank. */
 static inline void check_sum_of(tutti_group *g, float *in, float *out, int64_t count)
