@@ -15,7 +15,7 @@ target_link_libraries(examples_common PRIVATE tutti_options tutti_shared)
 
 file(GLOB example_folders CONFIGURE_DEPENDS LIST_DIRECTORIES true ${PROJECT_SOURCE_DIR}/examples/*)
 foreach(folder IN LISTS example_folders)
-    file(GLOB example_sources CONFIGURE_DEPENDS ${folder}/*.c ${folder}/*/*.c)
+    file(GLOB example_sources CONFIGURE_DEPENDS ${folder}/*.c ${folder}/*/*.c ${folder}/*/*/*.c)
     get_filename_component(name ${folder} NAME)
     if(NOT IS_DIRECTORY ${folder} OR NOT example_sources OR name STREQUAL "common")
         continue()

@@ -8,7 +8,7 @@
 
 #include "checkpoint.h"
 #include "common/common.h"
-#include "model/product.h"
+#include "model/layers/product.h"
 #include "survive.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "decoder.h"
 
 #include "common/common.h"
-#include "model/norm.h"
+#include "model/layers/norm.h"
 
 #include <math.h>
 #include <stdlib.h>

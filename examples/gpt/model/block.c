@@ -6,9 +6,9 @@
 #include "block.h"
 
 #include "common/common.h"
-#include "linear.h"
-#include "mlp.h"
-#include "norm.h"
+#include "layers/linear.h"
+#include "layers/mlp.h"
+#include "layers/norm.h"
 
 #include <stdlib.h>
 #include <string.h>

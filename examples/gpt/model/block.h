@@ -6,7 +6,7 @@
 #ifndef GPT_BLOCK_H
 #define GPT_BLOCK_H
 
-#include "attention.h"
+#include "layers/attention.h"
 #include "parallel.h"
 #include "parameters.h"
 

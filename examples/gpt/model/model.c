@@ -9,10 +9,10 @@
 #include "model.h"
 
 #include "common/common.h"
-#include "embedding.h"
-#include "linear.h"
-#include "loss.h"
-#include "norm.h"
+#include "layers/embedding.h"
+#include "layers/linear.h"
+#include "layers/loss.h"
+#include "layers/norm.h"
 
 #include <stdlib.h>
 #include <string.h>
