@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two jobs start at the same time, and each adds a number of its own. Neither sees the other's number, with each
-# launcher: tutti run, mpirun, mpiexec of hydra, torchrun's variables, Slurm's. (tests/launchers checks the same for the
-# store alone.) Launchers that are not installed are left out.
+# launcher: tutti run, mpirun, mpiexec of hydra, torchrun's variables, Slurm's. Launchers that are not installed are left out.
 #
 # tutti-test: timeout=240
 . "$(dirname "$0")/common.inc"
@@ -74,6 +73,11 @@ hydra() {
     "$hydra" -n $ranks "$sum_job" "$1" $rounds
 }
 
+# A shell between the proxy and the rank: the parent does not name the job.
+hydra_with_shell() {
+    "$hydra" -n $ranks sh -c "\"$sum_job\" $1 $rounds; exit \$?"
+}
+
 for _ in 1 2 3; do
     both "tutti run" tutti_run
     both torchrun by_hand torchrun_rank
@@ -89,6 +93,7 @@ fi
 hydra=$(command -v mpiexec.mpich || command -v mpiexec.hydra || true)
 if [ -n "$hydra" ]; then
     both hydra hydra
+    both "hydra with a shell" hydra_with_shell
 else
     echo "hydra: not installed"
 fi
