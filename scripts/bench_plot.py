@@ -24,7 +24,8 @@ NOT_DRAWN = ("gloo/spin",)  # not the library at its best
 DASHES = ("", "6 3", "2 2.5", "9 3 2 3")
 STYLE = """text{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;font-size:11px;fill:#24292f}
 .title{font-size:15px;font-weight:600}.panel{font-size:12px;font-weight:600}.tick{font-size:10px;fill:#57606a}.name{font-size:9px}
-.grid{stroke:#d0d7de;stroke-width:0.6}.line{fill:none;stroke-width:1.4;stroke-linejoin:round}.thick{stroke-width:2.6}"""
+.end{text-anchor:end}.mid{text-anchor:middle}.grid{stroke:#d0d7de;stroke-width:0.6}
+.line{fill:none;stroke-width:1.4;stroke-linejoin:round}.thick{stroke-width:2.6}.dots{stroke-width:4.8;stroke-linecap:round}"""
 DARK = "text{fill:#e6edf3}.tick{fill:#9da7b1}.grid{stroke:#3d444d}"
 
 
@@ -33,11 +34,11 @@ class Style:
 
     def __init__(self, name, colour, dash):
         self.name, self.colour, self.thick = name, colour, colour == 0
-        self.dash = f' stroke-dasharray="{DASHES[dash]}"' if dash else ""
+        self.dash = f" d{dash}" if dash else ""
 
     def path(self, data):
         thick = " thick" if self.thick else ""
-        return f'<path class="line k{self.colour}{thick}"{self.dash} d="{data}"/>'
+        return f'<path class="line k{self.colour}{thick}{self.dash}" d="{data}"/>'
 
 
 class Area:
@@ -134,19 +135,19 @@ def legend(styles, width, top):
 
 
 def axes(area):
-    out = []
+    grid, out = "", []
     decades = area.high - area.low
     for i in range(decades + 1):
         y = area.y(area.low + i)
-        out.append(f'<path class="grid" d="M{area.left:.1f} {y:.1f}h{area.width:.1f}"/>')
+        grid += f"M{area.left:.1f} {y:.1f}h{area.width:.1f}"
         if decades <= 6 or i % 2 == 0:
-            out.append(label(area.left - 5, y + 3.5, ' class="tick" text-anchor="end"', time_text(10.0 ** (area.low + i))))
+            out.append(label(area.left - 5, y + 3.5, ' class="tick end"', time_text(10.0 ** (area.low + i))))
     first, last = math.ceil(area.first - 1e-9), math.floor(area.last + 1e-9)
     for exponent in range(first, last + 1, (last - first) // 5 + 1):
         x = area.x(exponent)
-        out.append(f'<path class="grid" d="M{x:.1f} {area.top:.1f}v{area.height:.1f}"/>')
-        out.append(label(x, area.top + area.height + 14, ' class="tick" text-anchor="middle"', size_text(exponent)))
-    return out
+        grid += f"M{x:.1f} {area.top:.1f}v{area.height:.1f}"
+        out.append(label(x, area.top + area.height + 14, ' class="tick mid"', size_text(exponent)))
+    return [f'<path class="grid" d="{grid}"/>', *out]
 
 
 def end_labels(area, ends):
@@ -168,11 +169,13 @@ def end_labels(area, ends):
 def draw_lines(area, lines, styles):
     out, ends = axes(area), []
     for name, style in reversed(styles.items()):  # the first one is drawn last, above the others
-        places = [(area.x(math.log2(size)), area.y(math.log10(us))) for size, us in lines.get(name, ())]
+        places = [(round(area.x(math.log2(size))), round(area.y(math.log10(us)))) for size, us in lines.get(name, ())]
         if places:
-            out.append(style.path("M" + "L".join(f"{x:.0f} {y:.0f}" for x, y in places)))
+            steps = " ".join(f"{x - x0} {y - y0}" for (x0, y0), (x, y) in zip(places, places[1:]))
+            out.append(style.path(f"M{places[0][0]} {places[0][1]}l{steps}"))
             if style.thick and not style.dash:
-                out += [f'<circle class="f{style.colour}" cx="{x:.0f}" cy="{y:.0f}" r="2.4"/>' for x, y in places]
+                dots = "".join(f"M{x} {y}h0" for x, y in places)
+                out.append(f'<path class="dots k{style.colour}" d="{dots}"/>')
             ends.append((places[-1][1] + 3, style))
     return out + end_labels(area, ends)
 
@@ -189,11 +192,15 @@ def draw_bars(area, lines, styles, right):
         y = area.top + i * step
         length = width * max(0.02, (math.log10(us) - low) / (area.high - low))
         faint = ' fill-opacity="0.6"' if style.dash else ""
-        out += [label(x - 5, y + step / 2 + 3.5, ' class="tick" text-anchor="end"', style.name),
+        out += [label(x - 5, y + step / 2 + 3.5, ' class="tick end"', style.name),
                 f'<rect class="f{style.colour}" x="{x:.1f}" y="{y + step * 0.15:.1f}" width="{length:.1f}" '
                 f'height="{step * 0.7:.1f}" rx="2"{faint}/>',
                 label(x + length + 5, y + step / 2 + 3.5, ' class="tick"', f"{us:.3g} us")]
     return out
+
+
+def dash_rules():
+    return "".join(f".d{i}{{stroke-dasharray:{dash}}}" for i, dash in enumerate(DASHES) if dash)
 
 
 def colour_rules(dark):
@@ -210,7 +217,7 @@ def picture(title, panels):
     head = 34 + legend_height + 8
     height = head + -(-len(panels) // columns) * panel_height + MARGIN / 2
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height:.0f}" width="{total}" height="{height:.0f}" '
-           f'role="img">', f"<title>{escape(title)}</title>", "<style>", STYLE, colour_rules(False),
+           f'role="img">', f"<title>{escape(title)}</title>", "<style>", STYLE, dash_rules() + colour_rules(False),
            f"@media (prefers-color-scheme: dark){{{DARK}{colour_rules(True)}}}", "</style>",
            label(MARGIN, 22, ' class="title"', title), *entries]
     for i, (collective, lines) in enumerate(panels.items()):
