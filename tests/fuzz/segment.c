@@ -102,13 +102,8 @@ static void run_message(struct fuzz_input *in, struct tti_engine *engine, void *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
-    const struct tti_tuning_overrides wishes = {.window = 16384,
-                                                .packets = -1,
-                                                .one_shot = -1,
-                                                .reduce_sliced = -1,
-                                                .stream = -1,
-                                                .zero_copy = -1,
-                                                .single_copy = -1};
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    wishes.window = 16384;
     struct tti_tuning tuning;
     struct tti_engine *engine;
     tutti_error error;

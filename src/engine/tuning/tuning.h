@@ -41,8 +41,7 @@ static inline size_t tti_tuning_stream_chunk(int size)
 
 #define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
-/* Settings of the user. Not set: -1 for packets, one_shot, reduce_sliced, stream, zero_copy and single_copy; 0 for the
- * others. */
+/* Settings of the user. */
 struct tti_tuning_overrides {
     int64_t stage;
     int64_t window;
@@ -54,6 +53,11 @@ struct tti_tuning_overrides {
     int64_t single_copy;
     bool no_single_copy;
 };
+/* None is set. */
+#define TTI_TUNING_NO_OVERRIDES                                                                                        \
+    {                                                                                                                  \
+        .packets = -1, .one_shot = -1, .reduce_sliced = -1, .stream = -1, .zero_copy = -1, .single_copy = -1           \
+    }
 
 /* The numbers for a group of `size` ranks on `cpus` CPUs of the profile's machine. */
 void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *wishes,

@@ -169,13 +169,9 @@ static int reduces(struct cluster *c, int rank)
 static void least(bool direct, int64_t reduce_sliced)
 {
     static const int sizes[] = {2, 3, 5};
-    const struct tti_tuning_overrides wishes = {.window = WINDOW,
-                                                .packets = -1,
-                                                .one_shot = -1,
-                                                .reduce_sliced = reduce_sliced,
-                                                .stream = -1,
-                                                .zero_copy = -1,
-                                                .single_copy = -1};
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    wishes.window = WINDOW;
+    wishes.reduce_sliced = reduce_sliced;
     int failures = 0;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct cluster c;

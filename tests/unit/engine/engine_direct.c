@@ -137,12 +137,9 @@ static void only_folds_in_place_stay_in_the_caches(void **state)
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
         struct cluster c;
-        const struct tti_tuning_overrides wishes = {.window = 16384,
-                                                    .packets = -1,
-                                                    .one_shot = -1,
-                                                    .reduce_sliced = -1,
-                                                    .zero_copy = -1,
-                                                    .single_copy = -1}; /* stream: 0 */
+        struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+        wishes.window = 16384;
+        wishes.stream = 0;
         struct tti_tuning tuning;
         tti_tuning_make(3, &wishes, &tuning);
         assert_int_equal(cluster_open_tuned(&c, 3, 1, tuning, (struct waiting){1000, 20000, 0}), 0);

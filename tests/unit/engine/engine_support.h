@@ -78,13 +78,8 @@ static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, str
 
 static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
 {
-    const struct tti_tuning_overrides wishes = {.window = (int64_t)window,
-                                                .packets = -1,
-                                                .one_shot = -1,
-                                                .reduce_sliced = -1,
-                                                .stream = -1,
-                                                .zero_copy = -1,
-                                                .single_copy = -1};
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    wishes.window = (int64_t)window;
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
     return cluster_open_tuned(c, size, lanes, tuning, waiting);

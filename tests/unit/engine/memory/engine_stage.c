@@ -33,12 +33,9 @@ struct pair {
 /* A cluster with a second ring `times` as large as the first. */
 static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t times)
 {
-    const struct tti_tuning_overrides wishes = {.window = (int64_t)window,
-                                                .packets = -1,
-                                                .one_shot = -1,
-                                                .reduce_sliced = -1,
-                                                .zero_copy = -1,
-                                                .single_copy = -1};
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    wishes.window = (int64_t)window;
+    wishes.stream = 0;
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
     tuning.far = times * tuning.stage;

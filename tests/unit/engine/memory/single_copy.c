@@ -62,7 +62,8 @@ static void *pages_of(size_t bytes)
 static void both_sides_report_the_cause(void **state)
 {
     (void)state;
-    const struct tti_tuning_overrides wishes = {.packets = 0, .one_shot = -1, .reduce_sliced = -1, .stream = -1};
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    wishes.packets = wishes.zero_copy = wishes.single_copy = 0;
     struct tti_tuning tuning;
     tti_tuning_make(2, &wishes, &tuning);
     broken = pages_of(2 * BYTES);

@@ -18,8 +18,7 @@
 
 #define KIB UINT64_C(1024)
 
-static const struct tti_tuning_overrides nothing = {
-    .packets = -1, .one_shot = -1, .reduce_sliced = -1, .stream = -1, .zero_copy = -1, .single_copy = -1};
+static const struct tti_tuning_overrides nothing = TTI_TUNING_NO_OVERRIDES;
 
 static struct tti_tuning fit(int size, int cpus, const struct tti_profile *p)
 {
