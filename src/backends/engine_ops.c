@@ -13,6 +13,7 @@
 #include "base/host/cpu.h"
 #include "engine/failure/absent.h"
 #include "engine/failure/agreement.h"
+#include "engine/run.h"
 #include "engine/tuning/calibrate.h"
 
 static struct tti_engine *engine_of(void *state)

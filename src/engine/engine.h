@@ -7,8 +7,8 @@
  * Life: each rank calls tti_engine_segment_init on its own segment, the ranks exchange segments, each calls
  * tti_engine_segment_check on its peers' segments, then tti_engine_create. tti_engine_destroy ends it.
  *
- * Folders, from bottom to top: wait, failure, memory, arrival, collectives; p2p beside the last two. engine.c is on
- * top.
+ * Folders, from bottom to top: wait, failure, memory, arrival, collectives; p2p beside the last two. engine.c, which
+ * creates the engine, and run.c, which runs collectives, are on top.
  */
 #ifndef TTI_ENGINE_H
 #define TTI_ENGINE_H
@@ -65,12 +65,8 @@ void tti_engine_leave(struct tti_engine *engine);
 /* Leaves, and frees the private state. The segments stay the backend's. */
 void tti_engine_destroy(struct tti_engine *engine);
 
-/* The functions behind the entries of tutti_backend_ops with the same names. p2p/messages.h has those for messages. */
-const char *tti_engine_supports(const struct tti_engine *engine, const tutti_op *op);
-tutti_status tti_engine_run(struct tti_engine *engine, tutti_op *op, tutti_error *error);
-int32_t tti_engine_start(struct tti_engine *engine, tutti_op *op);
-int32_t tti_engine_poll(struct tti_engine *engine, const tutti_op *op);
-tutti_status tti_engine_finish(struct tti_engine *engine, tutti_op *op, tutti_error *error);
+/* The functions behind the entries of tutti_backend_ops with the same names. run.h has those that run collectives,
+ * p2p/messages.h those for messages. */
 void tti_engine_abort(struct tti_engine *engine, int32_t lane, const tutti_error *cause);
 size_t tti_engine_describe(struct tti_engine *engine, char *text, size_t capacity);
 const char *tti_engine_algorithm(const struct tti_engine *engine, int32_t lane);

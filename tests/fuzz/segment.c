@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/run.h"
 #include "fuzz.h"
 
 #define WRITES_MOST 64

@@ -18,6 +18,7 @@
 #include "engine/failure/fault.h"
 #include "engine/lane.h"
 #include "engine/memory/stage.h"
+#include "engine/run.h"
 
 #define RANKS_MAX 8
 #define NONCE     42
