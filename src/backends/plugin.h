@@ -33,10 +33,17 @@ const tutti_backend *tti_plugin_get(struct tti_plugin_front *front, char *why, s
 tutti_status tti_plugin_open_group(struct tti_plugin_front *front, const tutti_open_info *info, void **state,
                                    tutti_error *error);
 
-/* The stubs in the table of a backend in front of a plug-in, until the plug-in is open. There is no group yet to call
- * them. */
+/* The stubs until the plug-in is open. There is no group yet to call them. */
 const char *tti_plugin_stub_supports(void *state, const tutti_op *op);
 tutti_status tti_plugin_stub_run(void *state, tutti_op *op, tutti_error *error);
 void tti_plugin_stub_close(void *state);
+
+/* The table of a backend in front of a plug-in. Loading the plug-in, before the first group, replaces all functions but
+ * these two. */
+#define TTI_PLUGIN_FRONT_OPS(AVAILABLE, OPEN)                                                                          \
+    {                                                                                                                  \
+        .size = sizeof(tutti_backend_ops), .available = (AVAILABLE), .open = (OPEN), .close = tti_plugin_stub_close,   \
+        .supports = tti_plugin_stub_supports, .run = tti_plugin_stub_run,                                              \
+    }
 
 #endif

@@ -14,15 +14,7 @@
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);
 
-/* Loading the plug-in, before the first group, replaces all functions but available and open. */
-static tutti_backend_ops ops = {
-    .size = sizeof(tutti_backend_ops),
-    .available = available,
-    .open = open_group,
-    .close = tti_plugin_stub_close,
-    .supports = tti_plugin_stub_supports,
-    .run = tti_plugin_stub_run,
-};
+static tutti_backend_ops ops = TTI_PLUGIN_FRONT_OPS(available, open_group);
 
 const tutti_backend tti_backend_gloo = {
     .abi = TUTTI_BACKEND_ABI,
