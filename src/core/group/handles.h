@@ -122,12 +122,6 @@ static inline bool tti_cached_handle_retain_alone(const struct tti_cached_handle
                                                    memory_order_acquire, memory_order_relaxed);
 }
 
-static inline void tti_handles_release_alone(struct tti_handle_table *table, const void *handle)
-{
-    /* release: as in tti_handles_release */
-    atomic_fetch_sub_explicit(&tti_handle_slot_of(table, handle)->word, TTI_HANDLE_ALONE, memory_order_release);
-}
-
 /* Whether another user excludes the caller, which has acquired the handle and now has to release it. */
 static inline bool tti_handles_excluded(struct tti_handle_table *table, const void *handle)
 {

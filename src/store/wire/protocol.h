@@ -34,7 +34,6 @@
 #include "store/limits.h"
 
 #define TTI_FRAME_HEADER     24
-#define TTI_FRAME_MAX        (TTI_FRAME_HEADER + TTI_STORE_KEY_MAX + TTI_STORE_VALUE_MAX)
 #define TTI_PROTOCOL_VERSION 3
 #define TTI_FRAME_LENGTH     4  /* in front of each value of a range */
 #define TTI_FRAME_FDS        64 /* descriptors in a reply, at most; the kernel takes 253 */
