@@ -108,7 +108,7 @@ struct tti_lane {
     enum tti_algorithm algorithm;     /* of this call, if it is large      */
     bool exposed;                     /* peers can reach the tensors of this rank that they need in this call */
     bool named;                       /* some rank has named a tensor that it exposes                  */
-    bool streams;                     /* the output of this call is written past the caches            */
+    bool streams;                     /* what this call writes next goes past the caches            */
     bool announces;                   /* this call ends by publishing TTI_PHASE_FINAL                  */
     bool advances;                    /* this call adds to the digest when it ends                     */
     bool diverged;                    /* `reported_delta` or `mismatch_reported` is not all zero      */

@@ -17,6 +17,7 @@
 #include "engine/collectives/collectives.h"
 #include "engine/failure/agreement.h"
 #include "engine/failure/fault.h"
+#include "engine/memory/caches.h"
 #include "engine/memory/expose.h"
 #include "engine/memory/intent.h"
 #include "engine/memory/parts.h"
@@ -197,31 +198,6 @@ TTI_RARE static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
     return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
 }
 
-/* Whether a fold writes the input that it has just read. Other operations do not write what is in place. */
-static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
-{
-    switch (op->kind) {
-    case TUTTI_OP_ALL_REDUCE:
-    case TUTTI_OP_REDUCE:
-        return op->src == op->dst;
-    case TUTTI_OP_REDUCE_SCATTER:
-        return tti_part_direct(op->src, &op->send_parts, lane->engine->rank) == op->dst;
-    default:
-        return false;
-    }
-}
-
-/* Whether the outputs of all ranks are larger than the last-level cache, and none is an input, which would be
- * cached. */
-static bool exceeds_caches(const struct tti_lane *lane, const tutti_op *op, size_t bytes)
-{
-    const struct tti_engine *e = lane->engine;
-    const bool folds =
-        op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE || op->kind == TUTTI_OP_REDUCE_SCATTER;
-    const uint64_t limit = lane->exposed && !folds ? e->tuning.stream_direct : e->tuning.stream_staged;
-    return bytes >= limit / (size_t)e->size && !folds_in_place(lane, op);
-}
-
 TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
 {
     if (lane->engine->size == 1) {
@@ -231,7 +207,7 @@ TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op
     lane->algorithm = TTI_ALGORITHM_UNDECIDED;
     tti_probe_distance(lane, bytes);
     tti_expose(lane, op);
-    lane->streams = exceeds_caches(lane, op, bytes);
+    tti_choose_stores(lane, op, true);
     tutti_status status = runners[op->kind](lane, op);
     tti_release_heap(lane);
     if (status != TUTTI_OK && status != TUTTI_MISMATCH && lane->exposed) {

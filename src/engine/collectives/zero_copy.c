@@ -12,6 +12,7 @@
 #include "engine/collectives/zero_copy.h"
 
 #include "engine/arrival/digest.h"
+#include "engine/memory/caches.h"
 #include "engine/memory/copy.h"
 #include "engine/memory/fold.h"
 #include "engine/memory/intent.h"
@@ -95,6 +96,7 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
                       const void *src, const tutti_parts *src_parts, int src_rank, size_t bytes)
 {
     const bool remote = lane->remote[peer];
+    tti_choose_stores(lane, lane->op, false);
     const size_t most = remote ? TTI_SINGLE_COPY_CHUNK : TTI_INTENT_BYTES;
     lane->algorithm =
         remote && lane->algorithm == TTI_ALGORITHM_ZERO_COPY ? TTI_ALGORITHM_SINGLE_COPY : lane->algorithm;

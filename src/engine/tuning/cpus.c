@@ -57,7 +57,7 @@ static bool shares(int cpu, int other, const char *what)
 
 #define THREADS_OF_CORE "topology/thread_siblings_list"
 #define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
-#define ZEN_5           0x1au /* the family of that CPU and its successors */
+#define ZEN_5_FAMILY    0x1au
 
 int tti_calibrate_cpus(int cpus[TTI_CALIBRATE_CPUS])
 {
@@ -136,27 +136,24 @@ static int64_t stay(void)
 #endif
 }
 
-/* What a loop that copies alone does not show (docs/decisions/0042). */
-static void find_model(struct tti_profile *p)
+static int64_t find_model(void)
 {
-    p->streamed = TTI_STREAMED_LOSE;
-    p->far_stage = TTI_FAR_STAGE_GAIN;
 #if defined(__x86_64__)
     unsigned eax;
-    unsigned maker;
+    unsigned ebx;
     unsigned ecx;
     unsigned edx;
-    unsigned version;
-    unsigned ebx;
-    if (!__get_cpuid(0, &eax, &maker, &ecx, &edx) || !__get_cpuid(1, &version, &ebx, &ecx, &edx)) {
-        return;
+    unsigned maker;
+    if (!__get_cpuid(0, &eax, &maker, &ecx, &edx) || !__get_cpuid(1, &eax, &ebx, &ecx, &edx)) {
+        return TTI_MODEL_OTHER;
     }
-    const unsigned family = (version >> 8 & 0xf) + (version >> 20 & 0xff); /* extended, from 0xf on */
-    if (maker == signature_INTEL_ebx) {
-        p->streamed = TTI_STREAMED_GAIN;
-    } else if (maker == signature_AMD_ebx && family >= ZEN_5) {
-        p->far_stage = TTI_FAR_STAGE_LOSE;
+    const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
+    if (maker == signature_AMD_ebx && family >= ZEN_5_FAMILY) {
+        return TTI_MODEL_ZEN_5;
     }
+    return maker == signature_INTEL_ebx ? TTI_MODEL_INTEL : TTI_MODEL_OTHER;
+#else
+    return TTI_MODEL_OTHER;
 #endif
 }
 
@@ -164,5 +161,5 @@ void tti_calibrate_topology(int cpu, struct tti_profile *profile)
 {
     find_caches(cpu, profile);
     profile->cpus_stay = stay();
-    find_model(profile);
+    profile->model = find_model();
 }

@@ -27,8 +27,7 @@ const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS] = {
     FIELD(l3_bytes, 1 << 18, INT64_C(1) << 36),
     FIELD(l3_cpus, 1, 1 << 16),
     FIELD(cpus_stay, TTI_CPUS_STAY, TTI_CPUS_MOVE),
-    FIELD(streamed, TTI_STREAMED_LOSE, TTI_STREAMED_GAIN),
-    FIELD(far_stage, TTI_FAR_STAGE_LOSE, TTI_FAR_STAGE_GAIN),
+    FIELD(model, TTI_MODEL_OTHER, TTI_MODEL_ZEN_5),
 };
 
 const struct tti_profile tti_profile_built_in = {
@@ -47,8 +46,7 @@ const struct tti_profile tti_profile_built_in = {
     .l3_bytes = 1 << 25,
     .l3_cpus = 8,
     .cpus_stay = TTI_CPUS_STAY,
-    .streamed = TTI_STREAMED_LOSE,
-    .far_stage = TTI_FAR_STAGE_GAIN,
+    .model = TTI_MODEL_OTHER,
 };
 
 int64_t tti_profile_value(const struct tti_profile *profile, int field)

@@ -29,19 +29,17 @@ struct tti_profile {
     int64_t l3_bytes;  /* of one last-level cache ... */
     int64_t l3_cpus;   /* ... which so many CPUs share */
     int64_t cpus_stay; /* TTI_CPUS_* */
-    int64_t streamed;  /* TTI_STREAMED_*: whether results out of a stage gain by stores past the caches */
-    int64_t far_stage; /* TTI_FAR_STAGE_*: whether far readers gain by a stage that is written past the caches */
+    int64_t model;     /* TTI_MODEL_* */
 };
 
 /* Virtual CPUs may move: near each other now, far apart later. */
 #define TTI_CPUS_STAY 1
 #define TTI_CPUS_MOVE 2
 
-#define TTI_STREAMED_LOSE 1
-#define TTI_STREAMED_GAIN 2
-
-#define TTI_FAR_STAGE_LOSE 1
-#define TTI_FAR_STAGE_GAIN 2
+/* Looked up, for what cannot be measured: docs/decisions/0042. */
+#define TTI_MODEL_OTHER 1 /* as Zen 4 */
+#define TTI_MODEL_INTEL 2
+#define TTI_MODEL_ZEN_5 3 /* and its successors */
 
 /* A member of the profile: its name in files, and its bounds. */
 struct tti_profile_field {
@@ -50,7 +48,7 @@ struct tti_profile_field {
     int64_t least;
     int64_t most;
 };
-#define TTI_PROFILE_FIELDS 18
+#define TTI_PROFILE_FIELDS 17
 extern const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS];
 
 int64_t tti_profile_value(const struct tti_profile *profile, int field);

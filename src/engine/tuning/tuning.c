@@ -39,15 +39,15 @@
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
  *   smaller than the second-level cache. far: its lines leave the readers' third-level cache, too, where lines of other
  *   CPUs stay for about a quarter of its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound
- *   memory. Some CPUs gain nothing by it (far_stage; docs/decisions/0042).
+ *   memory. Zen 5 gains nothing by it (docs/decisions/0042).
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
- *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023). From the size on
- *   at which the tensors of all ranks together are twice the last-level caches.
- * stream_staged: copies out of stages, and folds, wait for lines of other cores, and have fewer stores under way than a
- *   copy from memory. Whether they gain depends on the CPU's maker (streamed; docs/decisions/0042).
+ *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
+ *   From the size on at which the tensors of all ranks together are twice the last-level caches.
+ * stream_copied, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
+ *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
  * single_copy: the kernel copies a large all_to_all of far ranks. Many ranks with a CPU each use up the bandwidth of
  *   memory, of which that takes less, from smaller sizes on.
  *
@@ -223,7 +223,7 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
 
 static uint64_t far_for(uint64_t stage, const struct tti_profile *p)
 {
-    if (p->far_stage == TTI_FAR_STAGE_LOSE) {
+    if (p->model == TTI_MODEL_ZEN_5) {
         return 0;
     }
     const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
@@ -244,10 +244,19 @@ static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *
 }
 
 /* Inputs and stages lie in the caches, too, so outputs leave them before they fill them. */
-static uint64_t stream_staged_for(int size, int cpus, const struct tti_profile *p)
+static uint64_t stream_folded_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool gains = p->streamed == TTI_STREAMED_GAIN && !ranks_share_cpus(size, cpus);
+    const bool gains = p->model == TTI_MODEL_INTEL && !ranks_share_cpus(size, cpus);
     return gains ? caches_of(size, cpus, p) / 4 * 3 : TTI_TUNING_NEVER;
+}
+
+/* Twice the caches where ranks share CPUs: the inputs of more ranks lie in the same caches. */
+static uint64_t stream_copied_for(int size, int cpus, const struct tti_profile *p)
+{
+    if (p->model != TTI_MODEL_ZEN_5) {
+        return stream_folded_for(size, cpus, p);
+    }
+    return (ranks_share_cpus(size, cpus) ? 2 : 1) * caches_of(size, cpus, p);
 }
 
 static uint64_t single_copy_for(int size, int cpus)
@@ -257,7 +266,8 @@ static uint64_t single_copy_for(int size, int cpus)
 
 static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
 {
-    return cpus > 0 && size >= 4 * cpus ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
+    const bool gains = cpus > 0 && size >= 4 * cpus && p->model != TTI_MODEL_ZEN_5;
+    return gains ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
 }
 
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
@@ -295,7 +305,8 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .one_shot = one_shot < window ? one_shot : window,
         .reduce_sliced = override_or(wishes->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
         .stream_direct = override_or(wishes->stream, stream_direct_for(size, cpus, &p)),
-        .stream_staged = override_or(wishes->stream, stream_staged_for(size, cpus, &p)),
+        .stream_copied = override_or(wishes->stream, stream_copied_for(size, cpus, &p)),
+        .stream_folded = override_or(wishes->stream, stream_folded_for(size, cpus, &p)),
         .zero_copy = override_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
         .single_copy =
             wishes->no_single_copy ? TTI_TUNING_NEVER : override_or(wishes->single_copy, single_copy_for(size, cpus)),

@@ -22,8 +22,9 @@ struct tti_tuning {
     uint64_t single_copy_near;        /* ... or, if this is not 0, always */
     uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs */
     /* the outputs go past the caches if those of all ranks are at least so large: */
-    uint64_t stream_direct; /* copied from tensor to tensor */
-    uint64_t stream_staged; /* folded, or copied out of a stage */
+    uint64_t stream_direct; /* copied from tensor to tensor, or by a broadcast, gather or scatter */
+    uint64_t stream_copied; /* copied out of a stage by others */
+    uint64_t stream_folded;
     uint64_t yield_ns;      /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;

@@ -191,14 +191,22 @@ static void test_caches(void **state)
     p.stream_mbs = p.memory_mbs;
     assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
 
-    assert_int_equal(fit(16, 16, &p).stream_staged, TTI_TUNING_NEVER);
-    p.streamed = TTI_STREAMED_GAIN;
-    assert_int_equal(fit(16, 16, &p).stream_staged, 3 * p.l3_bytes);
-    assert_int_equal(fit(16, 8, &p).stream_staged, TTI_TUNING_NEVER);
+    assert_int_equal(fit(16, 16, &p).stream_copied, TTI_TUNING_NEVER);
+    assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
+    p.model = TTI_MODEL_ZEN_5;
+    assert_int_equal(fit(16, 16, &p).stream_copied, 4 * p.l3_bytes);
+    assert_int_equal(fit(16, 4, &p).stream_copied, 2 * p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
+    p.model = TTI_MODEL_INTEL;
+    assert_int_equal(fit(16, 16, &p).stream_copied, 3 * p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_folded, 3 * p.l3_bytes);
+    assert_int_equal(fit(16, 8, &p).stream_folded, TTI_TUNING_NEVER);
 
     assert_true(fit(2, 2, &p).far >= 2 * fit(2, 2, &p).stage);
-    p.far_stage = TTI_FAR_STAGE_LOSE;
+    p.model = TTI_MODEL_ZEN_5;
     assert_int_equal(fit(2, 2, &p).far, 0);
+    assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
+    p.model = TTI_MODEL_OTHER;
 
     assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 4, &p).single_copy, 64 << 20);
@@ -223,7 +231,8 @@ static void test_wishes(void **state)
     assert_int_equal(t.packets, 150);
     assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
-    assert_int_equal(t.stream_staged, 7);
+    assert_int_equal(t.stream_copied, 7);
+    assert_int_equal(t.stream_folded, 7);
     assert_int_equal(t.reduce_sliced, 5);
     assert_int_equal(t.stream_direct, 7);
     assert_int_equal(t.zero_copy, 3);

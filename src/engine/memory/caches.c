@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Results that leave the caches anyway may be written past them: no store has to fetch its line first, and inputs and
+ * stages stay where they are. That pays for copies from tensor to tensor, and in broadcast, gather and scatter, in which
+ * a rank only writes its stage or only reads others. What else comes out of a stage gains on some CPUs only
+ * (docs/decisions/0042).
+ */
+#include "engine/memory/caches.h"
+
+#include "engine/memory/parts.h"
+
+/* Whether a fold writes the input that it has just read, which lies in its cache. Other operations do not write what is
+ * in place. */
+static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
+{
+    switch (op->kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+        return op->src == op->dst;
+    case TUTTI_OP_REDUCE_SCATTER:
+        return tti_part_direct(op->src, &op->send_parts, lane->engine->rank) == op->dst;
+    default:
+        return false;
+    }
+}
+
+/* From how many bytes of all tensors together on. */
+static uint64_t limit_of(const struct tti_tuning *t, tutti_operation kind, bool from_stage)
+{
+    switch (kind) {
+    case TUTTI_OP_ALL_REDUCE:
+    case TUTTI_OP_REDUCE:
+    case TUTTI_OP_REDUCE_SCATTER:
+        return t->stream_folded;
+    case TUTTI_OP_ALL_GATHER:
+    case TUTTI_OP_ALL_TO_ALL:
+        return from_stage ? t->stream_copied : t->stream_direct;
+    default:
+        return t->stream_direct;
+    }
+}
+
+/* Tensors of the call's size that pass the caches: each rank's, or in gather and scatter the root's and all parts. */
+static uint64_t tensors_of(const struct tti_lane *lane, tutti_operation kind)
+{
+    return kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER ? 2 : (uint64_t)lane->engine->size;
+}
+
+void tti_choose_stores(struct tti_lane *lane, const tutti_op *op, bool from_stage)
+{
+    const uint64_t limit = limit_of(&lane->engine->tuning, op->kind, from_stage);
+    lane->streams = tti_call_bytes(lane, op) >= limit / tensors_of(lane, op->kind) && !folds_in_place(lane, op);
+}

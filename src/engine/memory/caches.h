@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether the results of a call are written past the caches: caches.c. */
+#ifndef TTI_ENGINE_CACHES_H
+#define TTI_ENGINE_CACHES_H
+
+#include "engine/lane.h"
+
+/* Sets lane->streams for what the call writes from now on: folds and copies out of a stage, or copies from tensors. */
+void tti_choose_stores(struct tti_lane *lane, const tutti_op *op, bool from_stage);
+
+#endif
