@@ -25,7 +25,7 @@ struct tti_tuning {
     uint64_t stream_direct; /* copied from tensor to tensor, or by a broadcast, gather or scatter */
     uint64_t stream_copied; /* copied out of a stage by others */
     uint64_t stream_folded;
-    uint64_t yield_ns;      /* these three from the profile */
+    uint64_t yield_ns; /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;
 };
