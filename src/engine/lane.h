@@ -145,8 +145,8 @@ struct tti_lane {
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
     /* what only large calls and long waits use */
-    struct tti_stage stage;          /* the ring in use ...   */
-    struct tti_stage spare;          /* ... and the other one */
+    struct tti_stage rings[2];       /* the second one may have no bytes: see memory/stage.c */
+    struct tti_stage *stage;         /* the one in use        */
     uint32_t publications;           /* of large calls        */
     double publish_ticks;            /* time to change a line that another rank has read: a running average */
     uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher; 0 = the full spin pays          */
@@ -248,10 +248,15 @@ static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int
     return &tti_progress_of(lane, rank)->position;
 }
 
-/* Whether this call's spans lie in the ring for readers with another third-level cache. */
+/* Whether there is a ring for readers with another third-level cache / whether this call's spans lie in it. */
+static inline bool tti_stage_has_far(const struct tti_lane *lane)
+{
+    return lane->engine->layout.second > lane->engine->layout.stage;
+}
+
 static inline bool tti_stage_is_far(const struct tti_lane *lane)
 {
-    return lane->stage.base != 0;
+    return lane->stage->ring > lane->engine->layout.stage;
 }
 
 /* Whether a rank runs another call than this one, so that it never publishes what this call expects. */

@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tutti_error error;
     pthread_t thread;
     tti_tuning_make(2, &wishes, &tuning);
-    layout = tti_layout_make(2, 1, tuning.stage, tuning.far);
+    layout = tti_layout_make(2, 1, tuning.stage, tuning.second);
     if (!doorbell) { /* for all inputs; the touched pages are released below */
         doorbell = map_before_guard(layout.doorbell_bytes);
         segments[0] = map_before_guard(layout.segment_bytes);

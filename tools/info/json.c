@@ -115,8 +115,8 @@ static json_t *pack_thresholds(const struct tti_info *info)
         const struct tti_tuning *t = &info->tunings[i];
         array = append(array, json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "ranks", tti_info_ranks(i),
                                         "packets", (json_int_t)t->packets, "one_shot", (json_int_t)t->one_shot,
-                                        "window", (json_int_t)t->window, "stage", (json_int_t)t->stage, "far",
-                                        (json_int_t)t->far, "zero_copy", (json_int_t)t->zero_copy, "stream",
+                                        "window", (json_int_t)t->window, "stage", (json_int_t)t->stage, "second",
+                                        (json_int_t)t->second, "zero_copy", (json_int_t)t->zero_copy, "stream",
                                         t->stream_direct < TTI_TUNING_NEVER ? json_integer((json_int_t)t->stream_direct)
                                                                             : json_null()));
     }

@@ -73,7 +73,7 @@ static struct tti_share_kind *kind_of(struct tti_root *root, const struct tti_la
 {
     struct tti_share_kind *kind = root->kinds;
     while (kind && (kind->layout.size != layout->size || kind->layout.lanes != layout->lanes ||
-                    kind->layout.stage != layout->stage || kind->layout.far != layout->far)) {
+                    kind->layout.stage != layout->stage || kind->layout.second != layout->second)) {
         kind = kind->next;
     }
     if (!kind && (kind = calloc(1, sizeof(*kind)))) {

@@ -35,7 +35,8 @@ static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, si
 static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
     tutti_status resource_error;
-    tutti_status status = tti_stage_begin(lane, x->stride, &resource_error);
+    const bool small = x->steps == 1 && x->stride <= TTI_SMALL_EXCHANGE;
+    tutti_status status = tti_stage_begin(lane, x->stride, small, &resource_error);
     if (status == TUTTI_OK && resource_error == TUTTI_OK && !lane->exposed) {
         status = pack(lane, x, 0);
     }

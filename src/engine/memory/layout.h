@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   11u
+#define TTI_LAYOUT_ABI   12u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -107,7 +107,7 @@ struct tti_segment_header {
     uint32_t lanes;
     uint32_t pid;
     uint64_t stage;
-    uint64_t far;
+    uint64_t second;
     uint32_t cpu_limit;           /* thousandths of a CPU that control groups grant; 0 = no limit */
     uint32_t barriers;            /* the owner can take part in barriers on all CPUs: see publish.c */
     uint64_t cpu_group;           /* processes with the same value share that limit */
@@ -205,7 +205,7 @@ struct tti_layout {
     int size;
     int lanes;
     size_t stage;      /* bytes of a lane's first ring */
-    size_t far;        /* and of its second one, which lies behind; 0 = there is none: see stage.c */
+    size_t second;     /* and of its second one, which lies behind; 0 = there is none: see stage.c */
     size_t fault;      /* offsets in a segment */
     size_t lane;       /* first lane control */
     size_t pairs;      /* first pair control */
@@ -228,14 +228,15 @@ static inline size_t tti_pair_ring_bytes(int size)
     return (size_t)(size <= 16 ? 256 : 128) << 10;
 }
 
-static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t far)
+static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t second)
 {
-    struct tti_layout l = {.size = size, .lanes = lanes, .stage = tti_whole_pages(stage), .far = tti_whole_pages(far)};
+    struct tti_layout l = {
+        .size = size, .lanes = lanes, .stage = tti_whole_pages(stage), .second = tti_whole_pages(second)};
     l.fault = TTI_PAGE;
     l.lane = 2 * TTI_PAGE;
     l.pairs = l.lane + (size_t)lanes * sizeof(struct tti_lane_control);
     l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
-    l.rings = l.stages + (size_t)lanes * (l.stage + l.far);
+    l.rings = l.stages + (size_t)lanes * (l.stage + l.second);
     l.ring_bytes = tti_pair_ring_bytes(size);
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;

@@ -6,11 +6,15 @@
  * the call.
  *
  * Why a ring and not a few windows: a line should have left its reader's caches before the writer writes it again. Else
- * the writer has to take the line from another core, which costs more than the copy. There are two rings. One is larger
- * than the second-level caches, for readers that share a third-level cache with this rank. The other is four times as
- * large, for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
- * (wait/publish.c). Spans in the ring for far readers are written past the caches: a line comes sooner from memory than
- * from the caches behind another third-level cache (docs/decisions/0024).
+ * the writer has to take the line from another core, which costs more than the copy. The first ring is larger than the
+ * second-level caches, for readers that share a third-level cache with this rank. A second one, if there is one, is
+ * either larger or smaller.
+ *
+ * larger: for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
+ *   (wait/publish.c). Its spans are written past the caches: a line comes sooner from memory than from the caches behind
+ *   another third-level cache (docs/decisions/0024).
+ * smaller: for small calls, on CPUs that take lines back from another core's second-level cache sooner than they fetch
+ *   them from the third-level cache (docs/decisions/0043).
  *
  * Each span carries a stamp: the readers, and how far they must have come before the writer may use the span again. A
  * peer that has arrived at a later call has ended the stamp's call. So calls in which all wait for all use
@@ -65,15 +69,16 @@ static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size
 static size_t offset_of(const struct tti_lane *lane, uint64_t place)
 {
     const struct tti_layout *l = &lane->engine->layout;
-    return l->stages + (size_t)lane->index * (l->stage + l->far) + place;
+    return l->stages + (size_t)lane->index * (l->stage + l->second) + place;
 }
 
 void tti_stage_prepare(struct tti_lane *lane)
 {
     const struct tti_layout *l = &lane->engine->layout;
-    lane->stage.ring = l->stage;
-    lane->spare.base = l->stage;
-    lane->spare.ring = l->far;
+    lane->rings[0].ring = l->stage;
+    lane->rings[1].base = l->stage;
+    lane->rings[1].ring = l->second;
+    lane->stage = &lane->rings[0];
 }
 
 static uint64_t step_at(uint64_t done, uint64_t ring)
@@ -102,29 +107,38 @@ static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_sta
     return status;
 }
 
-/* Takes the ring that suits the distance of the readers. Each ring keeps its positions and stamps, so no wait is
- * needed. */
-static tutti_status choose_ring(struct tti_lane *lane)
+/* Whether the readers are so far away that their ring is better. */
+static bool readers_are_far(const struct tti_lane *lane)
 {
     const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
     const bool is_far = tti_stage_is_far(lane);
-    if (lane->spare.ring == 0 || ns <= 0 || (is_far ? ns > FAR_NS / HYSTERESIS : ns < FAR_NS * HYSTERESIS)) {
+    return ns > 0 ? ns >= (is_far ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS) : is_far;
+}
+
+/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays. */
+static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small)
+{
+    struct tti_stage *second = &lane->rings[1];
+    if (second->ring == 0) {
+        return TUTTI_OK;
+    }
+    const bool suits = tti_stage_has_far(lane) ? readers_are_far(lane) : small && stride * TTI_STAGE_SPANS <= second->ring;
+    struct tti_stage *wanted = suits ? second : &lane->rings[0];
+    if (wanted == lane->stage) {
         return TUTTI_OK;
     }
     tutti_status resource_error;
-    const tutti_status status = commit(lane, &lane->spare, &resource_error);
+    const tutti_status status = commit(lane, wanted, &resource_error);
     if (status == TUTTI_OK && resource_error == TUTTI_OK) {
-        const struct tti_stage before = lane->stage;
-        lane->stage = lane->spare;
-        lane->spare = before;
+        lane->stage = wanted;
     }
     return status;
 }
 
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *resource_error)
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error)
 {
-    tutti_status status = choose_ring(lane);
-    struct tti_stage *s = &lane->stage;
+    tutti_status status = choose_ring(lane, rounded(stride), small);
+    struct tti_stage *s = lane->stage;
     s->stride = rounded(stride);
     s->first = fitted(s, s->head);
     return status == TUTTI_OK ? commit(lane, s, resource_error) : status;
@@ -134,14 +148,14 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
 {
     struct tti_engine *e = lane->engine;
     const struct tti_layout *l = &e->layout;
-    const bool is_far = place >= l->stage;
-    const uint64_t base = is_far ? l->stage : 0;
-    const uint64_t ring = is_far ? l->far : l->stage;
+    const bool in_second = place >= l->stage;
+    const uint64_t base = in_second ? l->stage : 0;
+    const uint64_t ring = in_second ? l->second : l->stage;
     lane->starts[peer] = place;
-    if (place - base + lane->stage.stride > ring) { /* out of bounds: a peer's values are never trusted */
+    if (place - base + lane->stage->stride > ring) { /* out of bounds: a peer's values are never trusted */
         lane->starts[peer] = 0;
     }
-    const unsigned char bit = is_far ? 2 : 1;
+    const unsigned char bit = in_second ? 2 : 1;
     if (!(lane->populated[peer] & bit)) { /* before the first read */
         const bool ahead = e->populate && peer != e->rank;
         for (uint64_t done = 0; ahead && done < ring && alarm_now(lane) == lane->alarm_seen;
@@ -154,8 +168,8 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
 
 void tti_stage_shape(struct tti_lane *lane, size_t stride)
 {
-    lane->stage.stride = rounded(stride);
-    lane->stage.first = 0;
+    lane->stage->stride = rounded(stride);
+    lane->stage->first = 0;
 }
 
 static tutti_status wait_position(struct tti_lane *lane, int peer, uint64_t position)
@@ -186,7 +200,7 @@ static tutti_status await_stamp(struct tti_lane *lane, const struct tti_stamp *s
 
 static tutti_status free_oldest(struct tti_lane *lane)
 {
-    struct tti_stage *s = &lane->stage;
+    struct tti_stage *s = lane->stage;
     const struct tti_stamp *oldest = &s->stamps[s->stamps_first % TTI_STAMPS];
     tutti_status status = await_stamp(lane, oldest);
     if (status == TUTTI_OK) {
@@ -200,14 +214,14 @@ static tutti_status free_oldest(struct tti_lane *lane)
 unsigned char *tti_stage_own(const struct tti_lane *lane, size_t index)
 {
     const struct tti_engine *e = lane->engine;
-    const struct tti_stage *s = &lane->stage;
+    const struct tti_stage *s = lane->stage;
     const uint64_t position = position_of(s->ring, s->stride, s->first, index);
     return e->segments[e->rank] + offset_of(lane, s->base + (position & (s->ring - 1)));
 }
 
 tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span)
 {
-    struct tti_stage *s = &lane->stage;
+    struct tti_stage *s = lane->stage;
     const uint64_t end = position_of(s->ring, s->stride, s->first, index) + s->stride;
     while (s->stamps_count > 0 && (end > s->freed + s->ring || s->stamps_count == TTI_STAMPS)) {
         tutti_status status = free_oldest(lane);
@@ -222,7 +236,7 @@ tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned cha
 
 void tti_stage_stamp(struct tti_lane *lane, uint64_t phase, int reader)
 {
-    struct tti_stage *s = &lane->stage;
+    struct tti_stage *s = lane->stage;
     const struct tti_stamp stamp = {.end = s->head, .call = lane->call, .phase = phase, .reader = reader};
     struct tti_stamp *newest = &s->stamps[(s->stamps_first + s->stamps_count - 1) % TTI_STAMPS];
     if (s->stamps_count > 0 && newest->end == s->head) {
@@ -236,10 +250,10 @@ const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_
 {
     const struct tti_engine *e = lane->engine;
     const uint64_t start = lane->starts[peer];
-    const bool is_far = start >= e->layout.stage;
-    const uint64_t base = is_far ? e->layout.stage : 0;
-    const uint64_t ring = is_far ? e->layout.far : e->layout.stage;
-    const uint64_t position = position_of(ring, lane->stage.stride, start - base, index);
+    const bool in_second = start >= e->layout.stage;
+    const uint64_t base = in_second ? e->layout.stage : 0;
+    const uint64_t ring = in_second ? e->layout.second : e->layout.stage;
+    const uint64_t position = position_of(ring, lane->stage->stride, start - base, index);
     return e->segments[peer] + offset_of(lane, base + (position & (ring - 1)));
 }
 
@@ -250,7 +264,7 @@ tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint6
 
 size_t tti_stage_room(const struct tti_lane *lane)
 {
-    return (size_t)(lane->engine->layout.stage / lane->stage.stride / 2);
+    return (size_t)(lane->engine->layout.stage / lane->stage->stride / 2);
 }
 
 void tti_advance(struct tti_lane *lane, uint64_t phase)

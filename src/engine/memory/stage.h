@@ -13,9 +13,15 @@
 /* Divides the lane's memory into its two rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
-/* Before the arrival: sets the size of this call's spans, and makes the stage usable. Without memory it returns OK with
- * *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has failed. */
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, tutti_status *resource_error);
+/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Streams follow one another without waiting,
+ * as many as a ring holds, so of them fewer are small. */
+#define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
+#define TTI_SMALL_STREAM   ((size_t)16 << 10)
+
+/* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. Without memory it returns
+ * OK with *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has
+ * failed. */
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error);
 
 /* The same for a rank that only reads. */
 void tti_stage_shape(struct tti_lane *lane, size_t stride);
@@ -23,7 +29,7 @@ void tti_stage_shape(struct tti_lane *lane, size_t stride);
 /* The place of this rank's own first span. */
 static inline uint64_t tti_stage_place(const struct tti_lane *lane)
 {
-    return lane->stage.base + (lane->stage.first & (lane->stage.ring - 1));
+    return lane->stage->base + (lane->stage->first & (lane->stage->ring - 1));
 }
 
 /* Sets the place of a peer's first span (lane->starts), after checking it. Prepares its ring for the first read. */

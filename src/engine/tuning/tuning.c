@@ -39,7 +39,8 @@
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
  *   smaller than the second-level cache. far: its lines leave the readers' third-level cache, too, where lines of other
  *   CPUs stay for about a quarter of its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound
- *   memory. Zen 5 gains nothing by it (docs/decisions/0042).
+ *   memory. Zen 5 gains nothing by it, but by a ring of half of its second-level cache for small calls
+ *   (docs/decisions/0043).
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
@@ -78,6 +79,7 @@
 
 #define STAGE_LEAST    (1024 * KIB)
 #define STAGE_MOST     (4096 * KIB)
+#define SECOND_LEAST   (512 * KIB) /* of a smaller one: it holds TTI_STAGE_SPANS of the largest small spans */
 #define FAR_MOST       (16384 * KIB)
 #define ONE_SHOT_LEAST 512
 #define ONE_SHOT_MOST  (256 * KIB)
@@ -221,10 +223,10 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
     return bounded(2 * l2 < most ? 2 * l2 : most, STAGE_LEAST, STAGE_MOST);
 }
 
-static uint64_t far_for(uint64_t stage, const struct tti_profile *p)
+static uint64_t second_for(uint64_t stage, const struct tti_profile *p)
 {
     if (p->model == TTI_MODEL_ZEN_5) {
-        return 0;
+        return bounded(power_of_two((uint64_t)p->l2_bytes) / 2, SECOND_LEAST, stage / 2);
     }
     const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
     return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
@@ -292,13 +294,13 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         stage = WINDOWS * window;
     }
     stage = power_of_two(stage);
-    const uint64_t far = wishes->stage > 0 || wishes->window > 0 ? 0 : far_for(stage, &p);
+    const uint64_t second = wishes->stage > 0 || wishes->window > 0 ? 0 : second_for(stage, &p);
     const uint64_t packets = override_or(wishes->packets, packets_for(size, cpus, &p));
     const uint64_t packets_root = override_or(wishes->packets, packets_root_for(size, cpus, &p));
     const uint64_t one_shot = override_or(wishes->one_shot, over_states(size, cpus, &p, one_shot_for));
     *tuning = (struct tti_tuning){
         .stage = stage,
-        .far = far,
+        .second = second,
         .window = window,
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
         .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
@@ -324,7 +326,7 @@ static bool is_ring(uint64_t bytes)
 
 bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
 {
-    return is_ring(t->stage) && (t->far == 0 || is_ring(t->far)) && t->window >= (uint64_t)size * LEAST_SLOT &&
+    return is_ring(t->stage) && (t->second == 0 || is_ring(t->second)) && t->window >= (uint64_t)size * LEAST_SLOT &&
            t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
            t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->yield_ns <= COST_MOST &&
            t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;

@@ -11,7 +11,7 @@
 
 struct tti_tuning {
     uint64_t stage;                   /* bytes of a lane's stage */
-    uint64_t far;                     /* and of its second ring, for distant readers; 0 = none */
+    uint64_t second;                  /* and of its second ring: larger, smaller, or none (memory/stage.c) */
     uint64_t window;                  /* of a call's data, staged in one step at most; a stage holds 8 */
     uint64_t packets;                 /* up to this size the data travel with the arrival; 0 = what fits its line */
     uint64_t packets_root;            /* the same where only the root sends */

@@ -126,7 +126,7 @@ static void publish_timed(struct tti_lane *lane, _Atomic uint64_t *word, uint64_
 void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t value)
 {
     const bool position = word == tti_position_of(lane, lane->engine->rank);
-    if (!position || lane->spare.ring == 0 || lane->stage.stride < SAMPLE_FROM ||
+    if (!position || !tti_stage_has_far(lane) || lane->stage->stride < SAMPLE_FROM ||
         lane->publications++ % SAMPLE_EVERY != 0) {
         tti_publish_for(lane->engine, lane->sleepers, word, value);
         return;
@@ -139,7 +139,7 @@ void tti_probe_distance(struct tti_lane *lane, size_t bytes)
 {
     const struct tti_engine *e = lane->engine;
     const uint64_t step = lane->call % PROBE_EVERY;
-    if (lane->spare.ring == 0 || bytes < SAMPLE_FROM) {
+    if (!tti_stage_has_far(lane) || bytes < SAMPLE_FROM) {
         return;
     }
     /* relaxed: the values do not matter */

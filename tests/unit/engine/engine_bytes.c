@@ -177,7 +177,7 @@ static void least(bool direct, int64_t reduce_sliced)
         struct cluster c;
         struct tti_tuning tuning;
         tti_tuning_make(sizes[i], &wishes, &tuning);
-        tuning.far = seem_far ? 2 * tuning.stage : 0;
+        tuning.second = seem_far ? 2 * tuning.stage : 0;
         assert_int_equal(cluster_open_tuned(&c, sizes[i], 1, tuning, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < sizes[i]; r++) {
             c.engines[r]->direct = direct;

@@ -35,7 +35,7 @@ static int sums(struct cluster *c, int rank)
             failures += x[k] != (int32_t)k % 1000 * weights;
         }
     }
-    failures += c->engines[rank]->lanes[0].stage.head != 0; /* no span was used */
+    failures += c->engines[rank]->lanes[0].stage->head != 0; /* no span was used */
     free(x);
     return failures;
 }

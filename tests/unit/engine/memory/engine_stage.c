@@ -30,15 +30,15 @@ struct pair {
     tutti_op op;
 };
 
-/* A cluster with a second ring `times` as large as the first. */
-static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t times)
+/* A cluster whose second ring has so many quarters of the first one's bytes. */
+static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t quarters)
 {
     struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
     wishes.window = (int64_t)window;
     wishes.stream = 0;
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
-    tuning.far = times * tuning.stage;
+    tuning.second = quarters * tuning.stage / 4;
     return cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0});
 }
 
@@ -48,9 +48,9 @@ static void seem_far(struct tti_lane *lane, bool far)
     lane->publish_ticks = (far ? 1e6 : 1e-6) * lane->engine->ticks_per_ns;
 }
 
-static void pair_open(struct pair *p, size_t window, size_t times)
+static void pair_open(struct pair *p, size_t window, size_t quarters)
 {
-    assert_int_equal(rings_open(&p->cluster, 2, 1, window, times), 0);
+    assert_int_equal(rings_open(&p->cluster, 2, 1, window, quarters), 0);
     p->op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 0, 0);
     p->op.timeout_ms = 100; /* no rank may wait: all that a call needs is published before */
     p->owner = &p->cluster.engines[0]->lanes[0];
@@ -62,12 +62,12 @@ static void pair_open(struct pair *p, size_t window, size_t times)
     }
 }
 
-static void next_call(struct pair *p, size_t stride)
+static void next_call(struct pair *p, size_t stride, bool small)
 {
     p->owner->call++;
     p->reader->call++;
     tutti_status mark;
-    assert_int_equal(tti_stage_begin(p->owner, stride, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p->owner, stride, small, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
     tti_stage_shape(p->reader, stride);
     tti_stage_start(p->reader, 0, tti_stage_place(p->owner));
@@ -79,8 +79,8 @@ static unsigned char *acquire(struct pair *p, size_t index)
     unsigned char *span = NULL;
     assert_int_equal(tti_stage_acquire(p->owner, index, &span), TUTTI_OK);
     assert_ptr_equal(span, tti_stage_peer(p->reader, 0, index));
-    const unsigned char *stage = p->cluster.segments[0] + p->cluster.layout.stages + p->owner->stage.base;
-    assert_true(span >= stage && span + p->owner->stage.stride <= stage + p->owner->stage.ring);
+    const unsigned char *stage = p->cluster.segments[0] + p->cluster.layout.stages + p->owner->stage->base;
+    assert_true(span >= stage && span + p->owner->stage->stride <= stage + p->owner->stage->ring);
     assert_int_equal((size_t)(span - stage) % 64, 0);
     return span;
 }
@@ -113,12 +113,13 @@ static size_t largest(const struct pair *p)
     return window + window / 2;
 }
 
-static void places(size_t window, size_t times, uint64_t seed)
+static void places(size_t window, size_t quarters, uint64_t seed)
 {
     struct pair p = {0};
-    pair_open(&p, window, times);
+    pair_open(&p, window, quarters);
     struct live live[LIVE];
     size_t count = 0;
+    int in_second = 0;
     assert_true(p.cluster.layout.stage >= TTI_STAGE_SPANS * largest(&p));
     for (int call = 0; call < repetitions(3000); call++) {
         if (random_number(&seed) % 8 == 0) {
@@ -126,8 +127,12 @@ static void places(size_t window, size_t times, uint64_t seed)
         }
         /* as many small ones as large ones */
         size_t most = largest(&p) >> random_number(&seed) % 11;
-        next_call(&p, 1 + random_number(&seed) % most);
-        size_t stride = p.owner->stage.stride;
+        next_call(&p, 1 + random_number(&seed) % most, random_number(&seed) % 2);
+        in_second += p.owner->stage == &p.owner->rings[1];
+        size_t stride = p.owner->stage->stride;
+        const bool smaller = p.owner->stage->ring < p.cluster.layout.stage;
+        const size_t ring = smaller ? p.owner->stage->ring : p.cluster.layout.stage;
+        const size_t gap = smaller ? ring / TTI_STAGE_SPANS : largest(&p);
         size_t spans = 1 + random_number(&seed) % 12;
         for (size_t k = 0; k < spans; k++) {
             /* what the reader must have read so that the span fits, whatever gap lies before it */
@@ -135,7 +140,7 @@ static void places(size_t window, size_t times, uint64_t seed)
             for (size_t i = 0; i < count; i++) {
                 used += live[i].bytes;
             }
-            while (count == LIVE || (count > 0 && (used + 3 * stride + largest(&p) > p.cluster.layout.stage ||
+            while (count == LIVE || (count > 0 && (used + 3 * stride + gap > ring ||
                                                    random_number(&seed) % 4 == 0))) {
                 used -= live[0].bytes;
                 take_oldest(&p, live, &count);
@@ -148,6 +153,7 @@ static void places(size_t window, size_t times, uint64_t seed)
             live[count++] = (struct live){span, stride, p.owner->call, k + 1};
         }
     }
+    assert_true(quarters == 0 ? in_second == 0 : in_second > 0);
     cluster_close(&p.cluster);
 }
 
@@ -155,9 +161,11 @@ static void owner_and_reader_agree(void **state)
 {
     (void)state;
     places(16384, 0, 1);
-    places(8192, 4, 2);
-    places(24576, 1, 3); /* the ring is no power of two */
-    places(57344, 4, 4);
+    places(8192, 16, 2);
+    places(24576, 8, 3); /* the ring is no power of two */
+    places(57344, 16, 4);
+    places(16384, 1, 5);
+    places(57344, 2, 6);
 }
 
 /* A ring that is full of spans gives no more; each span that the reader has read makes room for one. */
@@ -165,21 +173,21 @@ static void full_ring(size_t window, size_t stride)
 {
     struct pair p = {0};
     pair_open(&p, window, 0);
-    next_call(&p, stride);
-    size_t each = p.cluster.layout.stage / p.owner->stage.stride;
+    next_call(&p, stride, false);
+    size_t each = p.cluster.layout.stage / p.owner->stage->stride;
     each = each < TTI_STAMPS ? each : TTI_STAMPS;
     for (size_t k = 0; k < each; k++) {
         memset(acquire(&p, k), (int)k, stride);
         tti_stage_stamp(p.owner, k + 1, 1);
     }
-    assert_int_equal(p.owner->stage.stamps_count, each);
+    assert_int_equal(p.owner->stage->stamps_count, each);
     for (size_t k = each; k < 5 * each; k++) {
         assert_int_equal(*tti_stage_peer(p.reader, 0, k - each), (int)((k - each) % 256));
         tti_advance(p.reader, k - each + 1);
         memset(acquire(&p, k), (int)(k % 256), stride);
         assert_int_equal(*tti_stage_peer(p.reader, 0, k), (int)(k % 256));
         tti_stage_stamp(p.owner, k + 1, 1);
-        assert_int_equal(p.owner->stage.stamps_count, each);
+        assert_int_equal(p.owner->stage->stamps_count, each);
     }
     unsigned char *span;
     p.op.timeout_ms = 1;
@@ -204,25 +212,25 @@ static void arrival_at_the_next_call(void **state)
     struct pair p = {0};
     pair_open(&p, 16384, 0);
     size_t stride = p.cluster.layout.stage / 2;
-    next_call(&p, stride);
+    next_call(&p, stride, false);
     acquire(&p, 0);
     tti_stage_stamp(p.owner, 5, -1);
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1); /* the second stamp replaces the first */
-    assert_int_equal(p.owner->stage.stamps_count, 1);
+    assert_int_equal(p.owner->stage->stamps_count, 1);
     acquire(&p, 1);
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1);
     tti_advance(p.reader, TTI_PHASE_FINAL - 1); /* not the phase of the stamp */
-    next_call(&p, stride);
+    next_call(&p, stride, false);
     assert_int_equal(tti_arrive(p.reader, NULL, 0), TUTTI_OK);
     acquire(&p, 0);
-    assert_int_equal(p.owner->stage.stamps_count, 0 + 1);
+    assert_int_equal(p.owner->stage->stamps_count, 0 + 1);
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1);
     unsigned char *span;
-    next_call(&p, stride);
+    next_call(&p, stride, false);
     assert_int_equal(tti_stage_acquire(p.owner, 0, &span), TUTTI_OK); /* the second span of the first call */
     p.op.timeout_ms = 1;
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1);
-    next_call(&p, stride);
+    next_call(&p, stride, false);
     assert_int_equal(tti_stage_acquire(p.owner, 0, &span), TUTTI_TIMEOUT); /* rank 1 has not come to the call */
     cluster_close(&p.cluster);
 }
@@ -281,10 +289,10 @@ static void *lane_main(void *argument)
     return NULL;
 }
 
-static void run_random(int size, size_t window, size_t times, int calls)
+static void run_random(int size, size_t window, size_t quarters, int calls)
 {
     struct cluster c;
-    assert_int_equal(rings_open(&c, size, LANES, window, times), 0);
+    assert_int_equal(rings_open(&c, size, LANES, window, quarters), 0);
     pthread_t threads[RANKS_MAX * LANES];
     struct lane_start starts[RANKS_MAX * LANES];
     int failures = 0;
@@ -304,7 +312,9 @@ static void run_random(int size, size_t window, size_t times, int calls)
 static void random_calls(void **state)
 {
     (void)state;
-    run_random(2, 16384, 4, 3000);
+    run_random(2, 16384, 16, 3000);
+    run_random(2, 65536, 1, 3000);
+    run_random(3, 24576, 8, 1500);
     run_random(3, 24576, 1, 1500);
     run_random(5, 8192, 0, 1000);
 }
@@ -321,7 +331,7 @@ struct supply {
 static tutti_status supply(void *user, size_t offset, size_t bytes)
 {
     struct supply *s = user;
-    const struct tti_stage *stage = &s->pair->owner->stage;
+    const struct tti_stage *stage = s->pair->owner->stage;
     assert_int_equal(offset, s->pair->cluster.layout.stages + stage->base + s->given); /* where the last one ended */
     assert_true(s->given + bytes <= stage->ring);
     if (++s->chunks == s->revokes_at) {
@@ -339,7 +349,7 @@ static tutti_status begin_supplied(struct pair *p, struct supply *s, tutti_statu
     p->cluster.engines[0]->commit = supply;
     p->cluster.engines[0]->commit_user = s;
     p->owner->call++;
-    return tti_stage_begin(p->owner, 65536, mark);
+    return tti_stage_begin(p->owner, 65536, false, mark);
 }
 
 static void memory_in_chunks(void **state)
@@ -352,10 +362,10 @@ static void memory_in_chunks(void **state)
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_NO_MEMORY);
     const size_t before = s.given;
-    assert_true(before > 0 && before < p.owner->stage.ring);
+    assert_true(before > 0 && before < p.owner->stage->ring);
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK); /* the rest, and no chunk twice */
     assert_int_equal(mark, TUTTI_OK);
-    assert_int_equal(s.given, p.owner->stage.ring);
+    assert_int_equal(s.given, p.owner->stage->ring);
     const int chunks = s.chunks;
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
     assert_int_equal(s.chunks, chunks);
@@ -372,7 +382,7 @@ static void failure_between_chunks(void **state)
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_REVOKED);
     assert_int_equal(p.error.suspect, 1);
     assert_int_equal(s.chunks, 2);
-    assert_true(s.given < p.owner->stage.ring);
+    assert_true(s.given < p.owner->stage->ring);
     cluster_close(&p.cluster);
 }
 

@@ -30,9 +30,9 @@ static struct tti_tuning fit(int size, int cpus, const struct tti_profile *p)
 static void check_bounds(int size, const struct tti_tuning *t)
 {
     assert_int_equal(t->stage & (t->stage - 1), 0); /* rings are powers of two */
-    assert_int_equal(t->far & (t->far - 1), 0);
+    assert_int_equal(t->second & (t->second - 1), 0);
     assert_in_range(t->stage, 1024 * KIB, 64 * 1024 * KIB);
-    assert_true(t->far == 0 || t->far >= 2 * t->stage);
+    assert_true(t->second == 0 || t->second >= 2 * t->stage || 2 * t->second <= t->stage);
     assert_true(t->window >= (uint64_t)size * 64);
     assert_true(8 * t->window <= t->stage);
     assert_true(t->packets <= TTI_INLINE_MOST);
@@ -202,9 +202,10 @@ static void test_caches(void **state)
     assert_int_equal(fit(16, 16, &p).stream_folded, 3 * p.l3_bytes);
     assert_int_equal(fit(16, 8, &p).stream_folded, TTI_TUNING_NEVER);
 
-    assert_true(fit(2, 2, &p).far >= 2 * fit(2, 2, &p).stage);
+    assert_true(fit(2, 2, &p).second >= 2 * fit(2, 2, &p).stage);
     p.model = TTI_MODEL_ZEN_5;
-    assert_int_equal(fit(2, 2, &p).far, 0);
+    assert_int_equal(fit(2, 2, &p).second, p.l2_bytes / 2);
+    assert_int_equal(fit(64, 64, &p).second, 512 * KIB);
     assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
     p.model = TTI_MODEL_OTHER;
 
@@ -227,7 +228,7 @@ static void test_wishes(void **state)
     tti_tuning_fit(8, 2, &tti_profile_built_in, &wishes, &t);
     assert_int_equal(t.stage, 8 << 20);
     assert_int_equal(t.window, 1 << 20);
-    assert_int_equal(t.far, 0);
+    assert_int_equal(t.second, 0);
     assert_int_equal(t.packets, 150);
     assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
@@ -260,8 +261,8 @@ static void test_cannot_be(void **state)
         {offsetof(struct tti_tuning, stage), (1 << 20) + 1},
         {offsetof(struct tti_tuning, stage), UINT64_C(1) << 40},
         {offsetof(struct tti_tuning, stage), UINT64_MAX},
-        {offsetof(struct tti_tuning, far), 12345},
-        {offsetof(struct tti_tuning, far), UINT64_C(1) << 63},
+        {offsetof(struct tti_tuning, second), 12345},
+        {offsetof(struct tti_tuning, second), UINT64_C(1) << 63},
         {offsetof(struct tti_tuning, window), 0},
         {offsetof(struct tti_tuning, window), 8192 + 64},
         {offsetof(struct tti_tuning, window), UINT64_C(1) << 32},
