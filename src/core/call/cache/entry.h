@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entries of the call cache: 32 of a thread, direct-mapped, found by group, kind of operation, and peer. An entry is
- * filled when a call has missed twice with the same signature. What each cached call runs is inline.
+ * The entries of the call cache: 64 of a thread, direct-mapped, found by group, kind of operation, reduce op, peer and
+ * tag. An entry is filled when a call has missed twice with the same signature. What each cached call runs is inline.
  */
 #ifndef TTI_CORE_CACHE_ENTRY_H
 #define TTI_CORE_CACHE_ENTRY_H
@@ -15,7 +15,7 @@
 #include "core/group/handles.h"
 #include "diag/flight.h"
 
-#define TTI_CACHED_CALLS   32u /* a thread's; a power of two */
+#define TTI_CACHED_CALLS   64u /* a thread's; a power of two */
 #define TTI_CACHED_DIMS    4   /* calls on tensors of more dimensions are not cached */
 #define TTI_NEVER_IN_PLACE PTRDIFF_MAX
 #define TTI_ONE            UINT64_C(0x3ff0000000000000) /* 1.0, as it lies in memory */
@@ -66,12 +66,12 @@ static_assert(offsetof(struct tti_cached_call, output) == 64 && offsetof(struct 
                   (offsetof(struct tti_cached_call, op) + offsetof(tutti_op, root)) % 64 == 0,
               "a call of one or two dimensions reads three lines, then those with `run` and with the op's addresses");
 
-/* Direct-mapped. One group makes calls of several kinds, or messages to several peers, and several groups make calls of
- * the same kind. */
+/* Direct-mapped. One group makes calls of several kinds and reduce ops, or messages to several peers with several tags,
+ * and several groups make the same calls. Three groups in a row have an entry for each kind. */
 static inline struct tti_cached_call *tti_cached_call_at(struct tti_cached_call *entries, const tutti_group *group,
                                                          uint64_t what)
 {
-    return &entries[(((uintptr_t)group >> 4) * 4 + (what >> 32)) % TTI_CACHED_CALLS];
+    return &entries[(((uintptr_t)group >> 4) * 11 + (what >> 32) + (uint32_t)what * 17) % TTI_CACHED_CALLS];
 }
 
 static inline uint64_t tti_cached_type(const DLTensor *t)
