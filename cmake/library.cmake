@@ -35,7 +35,7 @@ if(isa_sources)
         tutti_add_objects(tutti_isa_${isa} ${isa_sources})
         target_compile_definitions(tutti_isa_${isa} PRIVATE TTI_ISA=${isa})
         target_compile_options(tutti_isa_${isa} PRIVATE
-            -O3 -ffp-contract=off -fno-trapping-math -fno-math-errno ${isa_flags_${isa}})
+            -O3 -g1 -ffp-contract=off -fno-trapping-math -fno-math-errno ${isa_flags_${isa}})
     endforeach()
 endif()
 get_property(all_objects GLOBAL PROPERTY tutti_objects)

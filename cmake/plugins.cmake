@@ -40,9 +40,11 @@ function(tutti_add_mpi_plugin flavour)
     message(STATUS "No plug-in mpi-${flavour}: there is no ${names}")
 endfunction()
 
-tutti_add_mpi_plugin(openmpi mpicc.openmpi)
-tutti_add_mpi_plugin(mpich mpicc.mpich)
-tutti_add_mpi_plugin(abi mpicc_abi)
+if(NOT TUTTI_SANITIZE STREQUAL "thread") # no MPI library is built for it
+    tutti_add_mpi_plugin(openmpi mpicc.openmpi)
+    tutti_add_mpi_plugin(mpich mpicc.mpich)
+    tutti_add_mpi_plugin(abi mpicc_abi)
+endif()
 
 # Gloo, which is C++.
 find_path(GLOO_INCLUDE_DIR gloo/transport/tcp/unbound_buffer.h)

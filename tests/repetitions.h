@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How often a test repeats a random step. ThreadSanitizer makes a step ten times as slow, and finds in the first steps
+ * How often a test repeats a random step. A sanitizer makes a step up to ten times as slow, and finds in the first steps
  * of each kind what it can find: there, a test takes a quarter of them, and all of them with TUTTI_TEST_ALL=1.
  */
 #ifndef TUTTI_TESTS_REPETITIONS_H
 #define TUTTI_TESTS_REPETITIONS_H
 
+#include <stdbool.h>
 #include <stdlib.h>
+
+/* Whether this run takes all steps. */
+static inline bool takes_all(void)
+{
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    return getenv("TUTTI_TEST_ALL");
+#else
+    return true;
+#endif
+}
 
 static inline int repetitions(int all)
 {
-#ifdef __SANITIZE_THREAD__
-    return getenv("TUTTI_TEST_ALL") ? all : (all + 3) / 4;
-#else
-    return all;
-#endif
+    return takes_all() ? all : (all + 3) / 4;
 }
 
 #endif

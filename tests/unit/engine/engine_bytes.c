@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=300 trees=release,debug,address,undefined */
+/* tutti-test: timeout=300 trees=release,debug */
 /*
  * Bytes that a rank loads and stores for the data of a call, as the engine counts them (lane->bytes_copied). The test
  * compares them with the least that each algorithm allows. n bytes of the vector, or of all parts together; m bytes of
