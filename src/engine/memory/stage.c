@@ -122,7 +122,8 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
     if (second->ring == 0) {
         return TUTTI_OK;
     }
-    const bool suits = tti_stage_has_far(lane) ? readers_are_far(lane) : small && stride * TTI_STAGE_SPANS <= second->ring;
+    const bool suits =
+        tti_stage_has_far(lane) ? readers_are_far(lane) : small && stride * TTI_STAGE_SPANS <= second->ring;
     struct tti_stage *wanted = suits ? second : &lane->rings[0];
     if (wanted == lane->stage) {
         return TUTTI_OK;

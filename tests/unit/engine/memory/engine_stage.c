@@ -140,8 +140,7 @@ static void places(size_t window, size_t quarters, uint64_t seed)
             for (size_t i = 0; i < count; i++) {
                 used += live[i].bytes;
             }
-            while (count == LIVE || (count > 0 && (used + 3 * stride + gap > ring ||
-                                                   random_number(&seed) % 4 == 0))) {
+            while (count == LIVE || (count > 0 && (used + 3 * stride + gap > ring || random_number(&seed) % 4 == 0))) {
                 used -= live[0].bytes;
                 take_oldest(&p, live, &count);
             }
