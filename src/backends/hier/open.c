@@ -15,6 +15,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+/*
+ * Of a chunk each rank sends this much to each other host. Connections take turns (gloo's receive_order.h), and TCP needs some
+ * hundred KiB to use a link as well as the connection before. A chunk is at most MOST_CHUNK, since the steps inside the
+ * hosts overlap with those of other chunks only.
+ */
+enum { PART = 512 << 10, MOST_CHUNK = 16 << 20 };
+
 /* The result of a phase on one rank. The layout is fixed, since it travels between processes. */
 struct record {
     int32_t status;
@@ -159,6 +166,10 @@ static struct tti_hier *make(const tutti_open_info *info)
     s->host = s->hosts.host_of[s->rank];
     s->local_rank = s->hosts.local_rank_of[s->rank];
     s->chunk = (size_t)strtoll(info->setting(info->settings, "hier.chunk"), NULL, 10);
+    if (s->chunk == 0) {
+        const size_t chunk = (size_t)s->hosts.count * (size_t)s->hosts.rails * PART;
+        s->chunk = chunk < MOST_CHUNK ? chunk : MOST_CHUNK;
+    }
     return s;
 }
 

@@ -23,19 +23,19 @@ static void *serve(void *argument)
     struct tti_helper *h = argument;
     pthread_mutex_lock(&h->lock);
     for (;;) {
-        while (!h->job && !h->stop) {
+        while (h->ended == h->posted && !h->stop) {
             pthread_cond_wait(&h->changed, &h->lock);
         }
-        if (!h->job) {
+        if (h->ended == h->posted) {
             break;
         }
-        tutti_status (*job)(void *, tutti_error *) = h->job;
-        pthread_mutex_unlock(&h->lock);
-        const tutti_status status = job(h->user, &h->error);
-        pthread_mutex_lock(&h->lock);
-        h->status = status;
-        h->job = NULL;
-        h->busy = false;
+        if (h->status == TUTTI_OK) {
+            pthread_mutex_unlock(&h->lock);
+            const tutti_status status = h->job(h->user, &h->error);
+            pthread_mutex_lock(&h->lock);
+            h->status = status;
+        }
+        h->ended++;
         pthread_cond_broadcast(&h->changed);
     }
     pthread_mutex_unlock(&h->lock);
@@ -68,10 +68,13 @@ tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *use
     pthread_mutex_lock(&h->lock);
     const tutti_status status = h->started ? TUTTI_OK : start(h, error);
     if (status == TUTTI_OK) {
-        tti_error_clear(&h->error);
-        h->job = job;
-        h->user = user;
-        h->busy = true;
+        if (h->posted == h->awaited) { /* the thread is idle */
+            tti_error_clear(&h->error);
+            h->status = TUTTI_OK;
+            h->job = job;
+            h->user = user;
+        }
+        h->posted++;
         pthread_cond_broadcast(&h->changed);
     }
     pthread_mutex_unlock(&h->lock);
@@ -81,13 +84,15 @@ tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *use
 tutti_status tti_helper_wait(struct tti_helper *h, tutti_error *error)
 {
     pthread_mutex_lock(&h->lock);
-    while (h->busy) {
+    while (h->ended == h->awaited) {
         pthread_cond_wait(&h->changed, &h->lock);
     }
+    h->awaited++;
+    /* perhaps of a later job that has failed meanwhile: the call fails in any case */
     const tutti_status status = h->status;
-    pthread_mutex_unlock(&h->lock);
     if (status != TUTTI_OK) {
         *error = h->error;
     }
+    pthread_mutex_unlock(&h->lock);
     return status;
 }

@@ -15,13 +15,13 @@
 static tutti_status job(void *user, tutti_error *error)
 {
     struct tti_pipeline *p = user;
-    return p->steps->between(p, p->posted, error);
+    return p->steps->between(p, p->begun++, error);
 }
 
-static tutti_status post(struct tti_pipeline *p, size_t k, tutti_error *error)
+/* Posts the step between hosts of the next chunk. */
+static tutti_status post(struct tti_pipeline *p, tutti_error *error)
 {
     struct tti_hier *s = p->c->s;
-    p->posted = k;
     if (!s->rail || !p->steps->between) {
         return TUTTI_OK;
     }
@@ -33,9 +33,19 @@ static tutti_status post(struct tti_pipeline *p, size_t k, tutti_error *error)
     return status;
 }
 
-static tutti_status await(struct tti_pipeline *p, tutti_error *error)
+/* Waits for the first step between hosts that has not been awaited. Returns `status`, or that of the step. */
+static tutti_status await(struct tti_pipeline *p, tutti_status status, tutti_error *error)
 {
-    return p->c->s->rail && p->steps->between ? tti_helper_wait(&p->c->lane->helper, error) : TUTTI_OK;
+    tutti_error theirs;
+    if (!p->c->s->rail || !p->steps->between) {
+        return status;
+    }
+    const tutti_status ended = tti_helper_wait(&p->c->lane->helper, &theirs);
+    if (ended != TUTTI_OK && (status == TUTTI_OK || status == TUTTI_REVOKED)) {
+        *error = theirs; /* the failure of this step has failed the other one */
+        return ended;
+    }
+    return status;
 }
 
 /* The first step: every rank of the host enters it, and no rank waits for an earlier one. */
@@ -50,32 +60,25 @@ static tutti_status first(struct tti_pipeline *p, tutti_error *error)
 static tutti_status overlapped(struct tti_pipeline *p, tutti_error *error)
 {
     tutti_status status = first(p, error);
-    bool posted = status == TUTTI_OK && (status = post(p, 0, error)) == TUTTI_OK;
+    status = status == TUTTI_OK ? post(p, error) : status;
+    size_t posted = status == TUTTI_OK;
+    size_t awaited = 0;
     for (size_t k = 0; k < p->chunks && status == TUTTI_OK; k++) {
-        if (k + 1 < p->chunks && p->steps->before) {
-            status = p->steps->before(p, k + 1, error);
-        }
-        tutti_error theirs;
-        const tutti_status ended = await(p, &theirs);
-        posted = false;
-        if (ended != TUTTI_OK && (status == TUTTI_OK || status == TUTTI_REVOKED)) {
-            *error = theirs; /* the failure of this step has failed the other one */
-            status = ended;
-        }
         if (k + 1 < p->chunks && status == TUTTI_OK) {
-            posted = (status = post(p, k + 1, error)) == TUTTI_OK;
+            status = p->steps->before ? p->steps->before(p, k + 1, error) : TUTTI_OK;
+            status = status == TUTTI_OK ? post(p, error) : status;
+            posted += status == TUTTI_OK;
+        }
+        if (awaited < posted) {
+            status = await(p, status, error);
+            awaited++;
         }
         if (status == TUTTI_OK && p->steps->after) {
             status = p->steps->after(p, k, error);
         }
     }
-    if (posted) { /* the job uses the memory of this call */
-        tutti_error theirs;
-        const tutti_status ended = await(p, &theirs);
-        if (status == TUTTI_REVOKED && ended != TUTTI_OK) {
-            *error = theirs;
-            status = ended;
-        }
+    for (; awaited < posted; awaited++) { /* the jobs use the memory of this call */
+        status = await(p, status, error);
     }
     return status;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A large transfer with one rank, in chunks, of which up to IN_FLIGHT are in flight. So the reduction of one chunk
- * overlaps with the transfer of the next, and the chunks of other lanes pass between them.
+ * A large transfer with one rank, in chunks, of which up to IN_FLIGHT are sent at a time. So the reduction of one chunk
+ * overlaps with the transfer of the next, and the chunks of other lanes pass between them. receive_order.h says in which
+ * order a rank receives the chunks of all transfers.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H
 #define TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H
@@ -68,17 +69,21 @@ class ChunkedTransfer
         }
     }
 
-    /* Receives the chunks before number `room`, up to IN_FLIGHT at a time. The peer learns of that with the next data
-     * that this rank sends to it, or at Group::flush. */
-    void receive(size_t room)
+    /* Posts the receive of the next chunk: see receive_order.h. */
+    void receive_next()
     {
-        ended_ = buffer_ ? buffer_->received() : 0;
-        for (; posted_ < std::min(room, count()) && posted_ < ended_ + IN_FLIGHT; posted_++) {
-            group_->recv(*buffer_, peer_, slot_, offset(posted_), cut_.length(posted_), false);
-        }
+        group_->recv(*buffer_, peer_, slot_, offset(posted_), cut_.length(posted_), false);
+        posted_++;
     }
 
-    /* Chunks that had been sent or received at the last call of send or receive. */
+    /* Notes which chunks have arrived; returns how many are under way. */
+    size_t poll_received()
+    {
+        ended_ = buffer_ ? buffer_->received() : 0;
+        return posted_ - ended_;
+    }
+
+    /* Chunks that had been sent or received at the last call of send or poll_received. */
     size_t ended() const
     {
         return ended_;

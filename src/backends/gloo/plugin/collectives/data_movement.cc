@@ -19,6 +19,7 @@
 
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"
 #include "backends/gloo/plugin/collectives/parts.h"
+#include "backends/gloo/plugin/collectives/receive_order.h"
 
 namespace tti
 {
@@ -107,11 +108,12 @@ tutti_status run_chunked_transfers(const Transfer &m)
             out[r] = ChunkedTransfer(m.c, static_cast<int>(r), Use::TRANSFER, m.plan.out[r].at, cut);
         }
     }
+    ReceiveOrder order(m.c.group, {&in});
     return m.c.until(
         [&] {
+            order.advance(SIZE_MAX);
             bool done = true;
             for (size_t r = 0; r < ranks; r++) {
-                in[r].receive(in[r].count());
                 out[r].send(out[r].count());
                 done = done && in[r].is_done() && out[r].is_done();
                 if (r != static_cast<size_t>(m.c.group.rank)) {
@@ -218,6 +220,7 @@ tutti_status run_large_broadcast(Call &c)
     const Group &group = c.group;
     const int root = c.op->root;
     const size_t ranks = static_cast<size_t>(group.size);
+    std::vector<ChunkedTransfer> first(ranks); /* only from the root */
     std::vector<ChunkedTransfer> in(ranks);
     std::vector<ChunkedTransfer> out(ranks);
     ChunkLayout cut;
@@ -238,23 +241,20 @@ tutti_status run_large_broadcast(Call &c)
         if (group.rank == root) {
             to_it = ChunkedTransfer(c, r, Use::TRANSFER, c.op->dst, theirs);
         } else if (r == root) {
-            from_it = ChunkedTransfer(c, r, Use::TRANSFER, c.op->dst, ours);
+            first[static_cast<size_t>(r)] = ChunkedTransfer(c, r, Use::TRANSFER, c.op->dst, ours);
         } else {
             from_it = ChunkedTransfer(c, r, Use::TRANSFER, c.op->dst, theirs);
             to_it = ChunkedTransfer(c, r, Use::TRANSFER, c.op->dst, ours);
         }
     }
+    const ChunkedTransfer &from_root = first[static_cast<size_t>(root)];
+    ReceiveOrder order(group, {&first, &in});
     return c.until(
         [&] {
-            ChunkedTransfer &first = in[static_cast<size_t>(root)];
-            first.receive(first.count());
-            if (group.rank != root) {
-                c.group.flush(root);
-            }
-            bool done = true;
+            order.advance(SIZE_MAX);
+            bool done = from_root.is_done();
             for (size_t r = 0; r < ranks; r++) {
-                in[r].receive(in[r].count());
-                out[r].send(group.rank == root ? out[r].count() : first.ended());
+                out[r].send(group.rank == root ? out[r].count() : from_root.ended());
                 done = done && in[r].is_done() && out[r].is_done();
                 if (r != static_cast<size_t>(group.rank)) {
                     c.group.flush(static_cast<int>(r));
@@ -262,7 +262,10 @@ tutti_status run_large_broadcast(Call &c)
             }
             return done;
         },
-        [&](int r) { return !in[static_cast<size_t>(r)].is_done() || !out[static_cast<size_t>(r)].is_done(); });
+        [&](int peer) {
+            const size_t r = static_cast<size_t>(peer);
+            return !first[r].is_done() || !in[r].is_done() || !out[r].is_done();
+        });
 }
 
 /* In one round of records. */

@@ -20,9 +20,11 @@
 #include "backends/gloo/plugin/collectives/reductions.h"
 
 #include <cstring>
+#include <optional>
 
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"
 #include "backends/gloo/plugin/collectives/parts.h"
+#include "backends/gloo/plugin/collectives/receive_order.h"
 
 namespace tti
 {
@@ -192,15 +194,17 @@ class Exchange
                                                  static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.cut_of(r));
             }
         }
+        order_.emplace(job.c.group, std::vector{&in_, &results_in_});
     }
+    Exchange(const Exchange &) = delete; /* the order refers to its transfers */
+    Exchange &operator=(const Exchange &) = delete;
 
     bool step()
     {
         bool done = false;
         do {
+            order_->advance(folded_ + IN_FLIGHT);
             for (size_t r = 0; r < ranks_; r++) {
-                in_[r].receive(folded_ + IN_FLIGHT);
-                results_in_[r].receive(results_in_[r].count());
                 out_[r].send(out_[r].count());
                 results_out_[r].send(folded_);
                 flush(r);
@@ -269,6 +273,7 @@ class Exchange
     std::vector<ChunkedTransfer> out_;         /* each rank's part, to it */
     std::vector<ChunkedTransfer> results_out_; /* the own part's result */
     std::vector<ChunkedTransfer> results_in_;  /* the others' results */
+    std::optional<ReceiveOrder> order_;
 };
 
 tutti_status run_large(Reduction &job)
@@ -285,8 +290,10 @@ tutti_status run_large(Reduction &job)
 bool make_rings(Reduction &job, size_t before)
 {
     const size_t longest = job.longest();
+    /* a turn with each of several ranks; with one, results return early */
+    const size_t most = job.c.group.size > 2 ? ReceiveOrder::TURN : IN_FLIGHT;
     const size_t chunks =
-        std::max<size_t>(longest / std::max(MIN_CHUNK, longest / 4), 1); /* of equal length, without a small last one */
+        std::max<size_t>(longest / std::max(MIN_CHUNK, longest / most), 1); /* of equal length, without a small last one */
     job.chunk = std::min(chunk_bytes_of(job.c.group), std::max<size_t>(up_to_64((longest + chunks - 1) / chunks), 64));
     const size_t rings = (job.c.group.others() + (job.result_is_ring ? 1 : 0)) * IN_FLIGHT * job.chunk;
     unsigned char *scratch = job.c.scratch(before + rings);
