@@ -65,6 +65,12 @@ typedef struct tutti_parts {
     const int64_t *displacements;
 } tutti_parts;
 
+/** tutti_op.background, if it is not 0. A backend may treat both alike: a wait is long, and others need the CPU. */
+enum {
+    TUTTI_ON_WORKER = 1,     /* the call runs beside the application's threads */
+    TUTTI_BESIDE_NETWORK = 2 /* the caller waits, perhaps for a rank that waits for a network */
+};
+
 /**
  * One operation, ready to run. The fields that count depend on the kind:
  *   all_reduce, reduce       src, dst (NULL except on the root), count, dtype, redop, scale, root
@@ -109,7 +115,7 @@ typedef struct tutti_op {
      * ranks, and return it. */
     tutti_status failed;
     uint32_t flags;     /* of the call */
-    int32_t background; /* 1: runs beside the application's threads, which may need this CPU */
+    int32_t background; /* 0, or one of the two above */
     int32_t on_device;  /* 1: src and dst are memory of the group's device */
     int32_t reserved;
     void *after; /* on_device: an event of the device after which src and dst are ready; NULL: now */

@@ -7,6 +7,9 @@
  * need this very CPU. A yield then costs less than 1 us, a wake-up 2 us, and 10 to 20 us across CPUs. So a waiting rank
  * yields, for longer than most waits take.
  *
+ * A step inside a host that waits for a step between hosts takes a network's time. A rank that spins meanwhile may take the
+ * CPU of the rank that makes that step, or of a thread that receives for it. So it yields, for about two trips.
+ *
  * Control groups may grant less time than the CPUs have. Then a waiting rank must not use up the time that the awaited
  * rank needs: it spins and yields about as long as a sleep and a wake-up take (the classic competitive bound for
  * spinning, Karlin et al., 1991).
@@ -23,6 +26,7 @@
 #define GRANTED_YIELD_NS    100000
 #define BACKGROUND_SPIN_NS  500
 #define BACKGROUND_YIELD_NS 20000
+#define NETWORK_YIELD_NS    200000 /* about two trips over a network */
 
 /* Measures e->pause_ns, the nanoseconds of one pause, since CPUs differ, from 5 to 60; and e->ticks_per_ns. */
 static void measure_pause(struct tti_engine *e)
@@ -125,4 +129,7 @@ void tti_wait_begin(struct tti_lane *lane)
     lane->background = lane->op->background;
     lane->spin_polls = background ? e->background_polls : e->spin_polls;
     lane->yield_ns = background ? at_most(e->yield_ns, BACKGROUND_YIELD_NS) : e->yield_ns;
+    if (lane->op->background == TUTTI_BESIDE_NETWORK) {
+        lane->yield_ns = e->yield_ns > 0 && e->yield_ns < NETWORK_YIELD_NS ? NETWORK_YIELD_NS : e->yield_ns;
+    }
 }

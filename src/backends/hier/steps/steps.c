@@ -45,6 +45,7 @@ static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tut
 
 tutti_status tti_hier_run_intra_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
+    op->background = op->background ? op->background : TUTTI_BESIDE_NETWORK;
     return run(c, c->s->inner, op, c->first ? 0 : LATER_MS, error);
 }
 

@@ -10,11 +10,10 @@
 #include <algorithm>
 
 #include "backends/gloo/plugin/collectives/call.h"
+#include "backends/gloo/plugin/collectives/receive_order.h"
 
 namespace tti
 {
-
-constexpr size_t IN_FLIGHT = 4; /* chunks of a transfer */
 
 /* How a part is divided. Chunks `first`, `first + stride`, ... belong to this transfer. */
 struct ChunkLayout {

@@ -19,7 +19,6 @@
 
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"
 #include "backends/gloo/plugin/collectives/parts.h"
-#include "backends/gloo/plugin/collectives/receive_order.h"
 
 namespace tti
 {
@@ -108,7 +107,7 @@ tutti_status run_chunked_transfers(const Transfer &m)
             out[r] = ChunkedTransfer(m.c, static_cast<int>(r), Use::TRANSFER, m.plan.out[r].at, cut);
         }
     }
-    ReceiveOrder order(m.c.group, {&in});
+    ReceiveOrder order(m.c.group.rank, std::vector{&in});
     return m.c.until(
         [&] {
             order.advance(SIZE_MAX);
@@ -248,7 +247,7 @@ tutti_status run_large_broadcast(Call &c)
         }
     }
     const ChunkedTransfer &from_root = first[static_cast<size_t>(root)];
-    ReceiveOrder order(group, {&first, &in});
+    ReceiveOrder order(group.rank, std::vector{&first, &in});
     return c.until(
         [&] {
             order.advance(SIZE_MAX);

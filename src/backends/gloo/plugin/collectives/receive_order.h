@@ -10,34 +10,37 @@
  * with BBR and 8 hosts of two ranks, 16 MiB took 3 times as long as the link needs, without one lost packet.
  *
  * A collective may have phases, as reductions and results. Turn t of a phase comes before turn t - 1 of the next one.
- * A chunk depends on chunks of earlier phases and of the same or earlier turns only, and these come before it on every
- * rank. So the first chunk in this order that is under way on no rank cannot be waited for, and there is no deadlock.
+ * A chunk depends only on chunks of earlier phases of the same or an earlier turn, which come before it on every rank.
+ * There is no deadlock: of all chunks that have not arrived anywhere, the first in this order has its receive posted, and
+ * its sender has received all that it depends on.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_RECEIVE_ORDER_H
 #define TTI_BACKENDS_GLOO_PLUGIN_RECEIVE_ORDER_H
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
+#include <utility>
 #include <vector>
-
-#include "backends/gloo/plugin/collectives/chunked_transfer.h"
 
 namespace tti
 {
 
-class ReceiveOrder
+constexpr size_t IN_FLIGHT = 4;         /* chunks that a rank sends to another one at a time, and of a ring buffer */
+constexpr size_t TURN = IN_FLIGHT / 2;  /* so that a ring buffer has room for the next turn */
+constexpr size_t WINDOW = 2 * IN_FLIGHT;
+
+/* A Transfer has count() chunks. receive_next() posts the receive of the next one; poll_received() says how many are under
+ * way. */
+template <class Transfer> class ReceiveOrder
 {
   public:
-    static constexpr size_t TURN = IN_FLIGHT / 2; /* so that a ring buffer has room for the next turn */
-    static constexpr size_t WINDOW = 2 * IN_FLIGHT;
-
     /* Each phase has a transfer from each rank; that of this rank is empty. They live as long as this object. */
-    ReceiveOrder(const Group &group, std::vector<std::vector<ChunkedTransfer> *> phases)
-        : rank_(static_cast<size_t>(group.rank)), others_(group.others()), phases_(std::move(phases))
+    ReceiveOrder(int rank, std::vector<std::vector<Transfer> *> phases)
+        : rank_(static_cast<size_t>(rank)), others_(phases.front()->size() - 1), phases_(std::move(phases))
     {
         size_t most = 0;
-        for (const std::vector<ChunkedTransfer> *phase : phases_) {
-            for (const ChunkedTransfer &transfer : *phase) {
+        for (const std::vector<Transfer> *phase : phases_) {
+            for (const Transfer &transfer : *phase) {
                 most = std::max(most, transfer.count());
             }
         }
@@ -49,13 +52,13 @@ class ReceiveOrder
     void advance(size_t room)
     {
         size_t under_way = 0;
-        for (std::vector<ChunkedTransfer> *phase : phases_) {
-            for (ChunkedTransfer &transfer : *phase) {
+        for (std::vector<Transfer> *phase : phases_) {
+            for (Transfer &transfer : *phase) {
                 under_way += transfer.poll_received();
             }
         }
         for (; under_way < WINDOW && turn_ < turns_ + phases_.size() - 1; next()) {
-            ChunkedTransfer &from = (*phases_[phase_])[(rank_ + others_ - peer_) % (others_ + 1)];
+            Transfer &from = (*phases_[phase_])[(rank_ + others_ - peer_) % (others_ + 1)];
             const size_t chunk = (turn_ - phase_) * TURN + chunk_;
             if (turn_ < phase_ || chunk >= from.count()) {
                 continue;
@@ -89,7 +92,7 @@ class ReceiveOrder
 
     size_t rank_;
     size_t others_;
-    std::vector<std::vector<ChunkedTransfer> *> phases_;
+    std::vector<std::vector<Transfer> *> phases_;
     size_t turns_ = 0;
     size_t turn_ = 0;
     size_t phase_ = 0;

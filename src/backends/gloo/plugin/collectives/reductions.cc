@@ -24,7 +24,6 @@
 
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"
 #include "backends/gloo/plugin/collectives/parts.h"
-#include "backends/gloo/plugin/collectives/receive_order.h"
 
 namespace tti
 {
@@ -194,7 +193,7 @@ class Exchange
                                                  static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.cut_of(r));
             }
         }
-        order_.emplace(job.c.group, std::vector{&in_, &results_in_});
+        order_.emplace(job.c.group.rank, std::vector{&in_, &results_in_});
     }
     Exchange(const Exchange &) = delete; /* the order refers to its transfers */
     Exchange &operator=(const Exchange &) = delete;
@@ -273,7 +272,7 @@ class Exchange
     std::vector<ChunkedTransfer> out_;         /* each rank's part, to it */
     std::vector<ChunkedTransfer> results_out_; /* the own part's result */
     std::vector<ChunkedTransfer> results_in_;  /* the others' results */
-    std::optional<ReceiveOrder> order_;
+    std::optional<ReceiveOrder<ChunkedTransfer>> order_;
 };
 
 tutti_status run_large(Reduction &job)
@@ -291,7 +290,7 @@ bool make_rings(Reduction &job, size_t before)
 {
     const size_t longest = job.longest();
     /* a turn with each of several ranks; with one, results return early */
-    const size_t most = job.c.group.size > 2 ? ReceiveOrder::TURN : IN_FLIGHT;
+    const size_t most = job.c.group.size > 2 ? TURN : IN_FLIGHT;
     const size_t chunks =
         std::max<size_t>(longest / std::max(MIN_CHUNK, longest / most), 1); /* of equal length, without a small last one */
     job.chunk = std::min(chunk_bytes_of(job.c.group), std::max<size_t>(up_to_64((longest + chunks - 1) / chunks), 64));
