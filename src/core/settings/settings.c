@@ -138,11 +138,12 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_GLOO_SEGMENT] = {0, TUTTI_CONFIG_BYTES, "gloo.segment", "TUTTI_GLOO_SEGMENT", "262144", "",
                               "send large tensors in chunks of this many bytes; the value of rank 0 counts", 4 * KIB,
                               64 * KIB *KIB},
-    [TTI_SET_HIER_CHUNK] = {0, TUTTI_CONFIG_BYTES, "hier.chunk", "TUTTI_HIER_CHUNK", "0", "",
-                            "pass large tensors between the steps inside hosts and the steps between hosts in chunks "
-                            "of this many bytes, so that the steps overlap; 0 = by the number of hosts; the same on all "
-                            "ranks",
-                            0, 1024 * KIB *KIB},
+    [TTI_SET_HIER_CHUNK] =
+        {0, TUTTI_CONFIG_BYTES, "hier.chunk", "TUTTI_HIER_CHUNK", "0", "",
+         "pass large tensors between the steps inside hosts and the steps between hosts in chunks "
+         "of this many bytes, so that the steps overlap; 0 = by the number of hosts; the same on all "
+         "ranks",
+         0, 1024 * KIB *KIB},
     [TTI_SET_HIER_INNER] = {0, TUTTI_CONFIG_STRING, "hier.inner", "TUTTI_HIER_INNER", "auto", "",
                             "use this backend inside each host; auto = the best one available; the same on all ranks",
                             0, 0},

@@ -25,8 +25,8 @@
 namespace tti
 {
 
-constexpr size_t IN_FLIGHT = 4;         /* chunks that a rank sends to another one at a time, and of a ring buffer */
-constexpr size_t TURN = IN_FLIGHT / 2;  /* so that a ring buffer has room for the next turn */
+constexpr size_t IN_FLIGHT = 4;        /* chunks that a rank sends to another one at a time, and of a ring buffer */
+constexpr size_t TURN = IN_FLIGHT / 2; /* so that a ring buffer has room for the next turn */
 constexpr size_t WINDOW = 2 * IN_FLIGHT;
 
 /* A Transfer has count() chunks. receive_next() posts the receive of the next one; poll_received() says how many are under

@@ -148,8 +148,8 @@ tutti_status run_medium_reduce(Reduction &job)
     const bool receives = all || job.c.group.rank == op->root;
     for (size_t r = 0; r < job.part.size() && status == TUTTI_OK && receives; r++) {
         if (r != job.own() && job.part[r].bytes > 0) {
-            std::memcpy(static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.c.eager_data_of(static_cast<int>(r)),
-                        job.part[r].bytes);
+            std::memcpy(static_cast<unsigned char *>(op->dst) + job.offset_of(r),
+                        job.c.eager_data_of(static_cast<int>(r)), job.part[r].bytes);
         }
     }
     return status;
@@ -189,8 +189,8 @@ class Exchange
                     ChunkedTransfer(job.c, peer, Use::RESULT, job.result, job.cut_of(job.own()), job.result_is_ring);
             }
             if (from_it) {
-                results_in_[r] = ChunkedTransfer(job.c, peer, Use::RESULT,
-                                                 static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.cut_of(r));
+                results_in_[r] = ChunkedTransfer(
+                    job.c, peer, Use::RESULT, static_cast<unsigned char *>(op->dst) + job.offset_of(r), job.cut_of(r));
             }
         }
         order_.emplace(job.c.group.rank, std::vector{&in_, &results_in_});
@@ -291,8 +291,8 @@ bool make_rings(Reduction &job, size_t before)
     const size_t longest = job.longest();
     /* a turn with each of several ranks; with one, results return early */
     const size_t most = job.c.group.size > 2 ? TURN : IN_FLIGHT;
-    const size_t chunks =
-        std::max<size_t>(longest / std::max(MIN_CHUNK, longest / most), 1); /* of equal length, without a small last one */
+    const size_t chunks = std::max<size_t>(longest / std::max(MIN_CHUNK, longest / most),
+                                           1); /* of equal length, without a small last one */
     job.chunk = std::min(chunk_bytes_of(job.c.group), std::max<size_t>(up_to_64((longest + chunks - 1) / chunks), 64));
     const size_t rings = (job.c.group.others() + (job.result_is_ring ? 1 : 0)) * IN_FLIGHT * job.chunk;
     unsigned char *scratch = job.c.scratch(before + rings);
