@@ -102,8 +102,14 @@ class Job
         Rank &r = rank[own];
         r.order.front().advance(r.folded(own) + tti::IN_FLIGHT);
         assert_true(r.log.size() <= tti::WINDOW);
+        std::set<size_t> senders;
+        for (const Posted &posted : r.log) {
+            senders.insert(posted.from);
+        }
+        assert_true(senders.size() <= tti::PEERS);
         for (size_t from = 0; from < rank.size(); from++) {
-            assert_true(from == own || r.in[from].posted <= r.folded(own) + tti::IN_FLIGHT); /* there is no more memory */
+            assert_true(from == own ||
+                        r.in[from].posted <= r.folded(own) + tti::IN_FLIGHT); /* there is no more memory */
         }
     }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order in which a rank receives the chunks of a collective: from rank - 1, then rank - 2, and so on, TURN chunks
- * from each, with WINDOW chunks under way. A peer sends a chunk when it learns of the receive for it. In step k each
- * rank thus sends to one rank only, rank + k (the shifted or pairwise exchange; Thakur, Rabenseifner and Gropp,
- * "Optimization of Collective Communication Operations in MPICH", 2005).
+ * from each, with WINDOW chunks from PEERS ranks under way. A peer sends a chunk when it learns of the receive for it.
+ * In step k each rank thus sends to one rank only, rank + k (the shifted or pairwise exchange; Thakur, Rabenseifner and
+ * Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
  *
  * If all ranks sent to all others at once, the data of n - 1 connections would meet at each receiver's link. TCP then
  * estimates a share of the link for every connection, and a connection goes on to send at its share when it is alone:
@@ -25,9 +25,10 @@
 namespace tti
 {
 
-constexpr size_t IN_FLIGHT = 4;        /* chunks that a rank sends to another one at a time, and of a ring buffer */
-constexpr size_t TURN = IN_FLIGHT / 2; /* so that a ring buffer has room for the next turn */
-constexpr size_t WINDOW = 2 * IN_FLIGHT;
+constexpr size_t IN_FLIGHT = 4;          /* chunks that a rank sends to another one at a time, and of a ring buffer */
+constexpr size_t TURN = IN_FLIGHT / 2;   /* so that a ring buffer has room for the next turn */
+constexpr size_t WINDOW = 2 * IN_FLIGHT; /* chunks under way to a rank */
+constexpr size_t PEERS = 2; /* that send to a rank at a time: the next one begins before the last chunk has come */
 
 /* A Transfer has count() chunks. receive_next() posts the receive of the next one; poll_received() says how many are under
  * way. */
@@ -36,7 +37,8 @@ template <class Transfer> class ReceiveOrder
   public:
     /* Each phase has a transfer from each rank; that of this rank is empty. They live as long as this object. */
     ReceiveOrder(int rank, std::vector<std::vector<Transfer> *> phases)
-        : rank_(static_cast<size_t>(rank)), others_(phases.front()->size() - 1), phases_(std::move(phases))
+        : rank_(static_cast<size_t>(rank)), others_(phases.front()->size() - 1), phases_(std::move(phases)),
+          under_way_(others_ + 1)
     {
         size_t most = 0;
         for (const std::vector<Transfer> *phase : phases_) {
@@ -51,23 +53,29 @@ template <class Transfer> class ReceiveOrder
      * the next data that this rank sends to them, or at Group::flush. */
     void advance(size_t room)
     {
-        size_t under_way = 0;
-        for (std::vector<Transfer> *phase : phases_) {
-            for (Transfer &transfer : *phase) {
-                under_way += transfer.poll_received();
+        size_t chunks = 0;
+        size_t peers = 0;
+        for (size_t r = 0; r <= others_; r++) {
+            under_way_[r] = 0;
+            for (std::vector<Transfer> *phase : phases_) {
+                under_way_[r] += (*phase)[r].poll_received();
             }
+            chunks += under_way_[r];
+            peers += under_way_[r] > 0;
         }
-        for (; under_way < WINDOW && turn_ < turns_ + phases_.size() - 1; next()) {
-            Transfer &from = (*phases_[phase_])[(rank_ + others_ - peer_) % (others_ + 1)];
+        for (; chunks < WINDOW && turn_ < turns_ + phases_.size() - 1; next()) {
+            const size_t r = (rank_ + others_ - peer_) % (others_ + 1);
+            Transfer &from = (*phases_[phase_])[r];
             const size_t chunk = (turn_ - phase_) * TURN + chunk_;
             if (turn_ < phase_ || chunk >= from.count()) {
                 continue;
             }
-            if (phase_ == 0 && chunk >= room) {
+            if ((phase_ == 0 && chunk >= room) || (under_way_[r] == 0 && peers == PEERS)) {
                 break;
             }
             from.receive_next();
-            under_way++;
+            peers += under_way_[r]++ == 0;
+            chunks++;
         }
     }
 
@@ -93,6 +101,7 @@ template <class Transfer> class ReceiveOrder
     size_t rank_;
     size_t others_;
     std::vector<std::vector<Transfer> *> phases_;
+    std::vector<size_t> under_way_; /* chunks, by peer */
     size_t turns_ = 0;
     size_t turn_ = 0;
     size_t phase_ = 0;
