@@ -80,7 +80,8 @@ class Job
 {
   public:
     /* chunks[r]: those of rank r's part */
-    explicit Job(const std::vector<size_t> &chunks) : rank(chunks.size())
+    explicit Job(const std::vector<size_t> &chunks)
+        : rank(chunks.size()), most_(*std::max_element(chunks.begin(), chunks.end()))
     {
         for (size_t own = 0; own < rank.size(); own++) {
             Rank &r = rank[own];
@@ -106,7 +107,7 @@ class Job
         for (const Posted &posted : r.log) {
             senders.insert(posted.from);
         }
-        assert_true(senders.size() <= tti::PEERS);
+        assert_true(senders.size() <= tti::PEERS * std::min(most_, tti::TURN));
         for (size_t from = 0; from < rank.size(); from++) {
             assert_true(from == own ||
                         r.in[from].posted <= r.folded(own) + tti::IN_FLIGHT); /* there is no more memory */
@@ -137,6 +138,9 @@ class Job
     }
 
     std::vector<Rank> rank;
+
+  private:
+    size_t most_;
 };
 
 /* If all ranks are equally fast, no two of them receive from the same rank. */

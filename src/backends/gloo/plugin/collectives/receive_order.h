@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The order in which a rank receives the chunks of a collective: from rank - 1, then rank - 2, and so on, TURN chunks
- * from each, with WINDOW chunks from PEERS ranks under way. A peer sends a chunk when it learns of the receive for it.
+ * from each, with WINDOW chunks from a few ranks under way. A peer sends a chunk when it learns of the receive for it.
  * In step k each rank thus sends to one rank only, rank + k (the shifted or pairwise exchange; Thakur, Rabenseifner and
  * Gropp, "Optimization of Collective Communication Operations in MPICH", 2005).
  *
@@ -28,7 +28,9 @@ namespace tti
 constexpr size_t IN_FLIGHT = 4;          /* chunks that a rank sends to another one at a time, and of a ring buffer */
 constexpr size_t TURN = IN_FLIGHT / 2;   /* so that a ring buffer has room for the next turn */
 constexpr size_t WINDOW = 2 * IN_FLIGHT; /* chunks under way to a rank */
-constexpr size_t PEERS = 2; /* that send to a rank at a time: the next one begins before the last chunk has come */
+/* Ranks that send to a rank at a time, if each has one chunk; with full turns TURN times as many, since their bursts are
+ * long enough for TCP. The next ones begin before the last chunk has come. */
+constexpr size_t PEERS = 2;
 
 /* A Transfer has count() chunks. receive_next() posts the receive of the next one; poll_received() says how many are under
  * way. */
@@ -47,6 +49,7 @@ template <class Transfer> class ReceiveOrder
             }
         }
         turns_ = most / TURN + (most % TURN != 0);
+        peers_ = PEERS * std::min(most, TURN);
     }
 
     /* Posts the next receives. The first phase has memory for chunks before number `room`. The peers learn of that with
@@ -70,7 +73,7 @@ template <class Transfer> class ReceiveOrder
             if (turn_ < phase_ || chunk >= from.count()) {
                 continue;
             }
-            if ((phase_ == 0 && chunk >= room) || (under_way_[r] == 0 && peers == PEERS)) {
+            if ((phase_ == 0 && chunk >= room) || (under_way_[r] == 0 && peers == peers_)) {
                 break;
             }
             from.receive_next();
@@ -103,6 +106,7 @@ template <class Transfer> class ReceiveOrder
     std::vector<std::vector<Transfer> *> phases_;
     std::vector<size_t> under_way_; /* chunks, by peer */
     size_t turns_ = 0;
+    size_t peers_ = 0;
     size_t turn_ = 0;
     size_t phase_ = 0;
     size_t peer_ = 0; /* rank - 1 - peer_ */
