@@ -5,6 +5,8 @@ Python runs signal handlers in the main thread, between two bytecodes: not while
 thread reads the descriptor of signal.set_wakeup_fd, to which Python's C handler writes each signal at once. If SIGINT
 has Python's own handler, which raises KeyboardInterrupt, and the main thread is still in the same call 50 ms later, the
 daemon thread aborts the group of that call. The call returns REVOKED, and Python raises KeyboardInterrupt in its place.
+The main thread may not have entered the library yet, and agree ends only by an abort that comes during it. So the daemon
+thread aborts again and again, until the call has returned.
 The daemon thread may run late. A call that began after the signal is not aborted: the main thread has run Python since,
 and so it has run the handler. The descriptor is a socket, whose messages carry the time of the signal.
 
@@ -27,6 +29,7 @@ from typing import Any, Callable, List, Optional
 from ._native import lib
 
 _GRACE = 0.05
+_SLICE = 0.1  # the main thread runs signal handlers so often while another one makes its call
 _SO_TIMESTAMPNS = 35  # of Linux
 _SIGINT = int(signal.SIGINT)
 # Every call of the main thread asks for the handler: signal.getsignal takes 2 µs to look for an enum, this one 0.03.
@@ -89,8 +92,9 @@ def _watch(receiver: socket.socket, main: Any) -> None:
             calls = main.calls
             if before:
                 time.sleep(_GRACE)
-                if main.group == before and main.calls == calls:
+                while main.group == before and main.calls == calls:
                     lib.tutti_group_abort(before, None)
+                    time.sleep(_GRACE)
 
 
 def _nanoseconds(timespec: bytes) -> int:
@@ -101,6 +105,7 @@ def _nanoseconds(timespec: bytes) -> int:
 def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
     """Runs a call that nothing can end early, such as a rendezvous, in a thread; the caller waits, and takes signals.
 
+    It waits in slices: the kernel may give a signal of the process to another thread, which ends no wait of this one.
     After Ctrl-C the thread goes on until the call's deadline. `stays`: whether the thread has to live as long as what
     it made: a rank that is a thread leaves its group when that thread ends.
     """
@@ -114,5 +119,6 @@ def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
             threading.Event().wait()
 
     threading.Thread(target=run, name="tutti-rendezvous", daemon=True).start()
-    ended.wait()
+    while not ended.wait(_SLICE):
+        pass
     return results[0]

@@ -5,12 +5,17 @@ import array
 import asyncio
 import gc
 import pickle
+import signal
+import socket
 import sys
 import threading
 import time
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import tutti
+from tutti import _interrupt
 
 try:
     import numpy as np
@@ -380,6 +385,27 @@ class Process(unittest.TestCase):
             return turns
 
         self.assertGreater(tutti.run_threads(2, rank)[1], 100)
+
+    def test_late_entry(self):
+        """Ctrl-C aborts a group again if its first abort came before the main thread had entered the library."""
+        main = SimpleNamespace(group=1, calls=1, began=0)
+        aborts = []
+        returned = threading.Event()
+
+        def abort(group, _error):
+            aborts.append(group)
+            if len(aborts) == 2:
+                main.group = None
+                returned.set()
+
+        receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        with mock.patch.object(_interrupt, "lib", SimpleNamespace(tutti_group_abort=abort)):
+            sender.send(bytes([signal.SIGINT]))
+            threading.Thread(target=_interrupt._watch, args=(receiver, main), daemon=True).start()
+            returned.wait()
+        signal.signal(signal.SIGINT, previous)
+        self.assertEqual(aborts, [1, 1])
 
     def test_store(self):
         values, condition = {}, threading.Condition()

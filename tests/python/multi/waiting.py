@@ -36,8 +36,10 @@ WAITING = {"_run", "_enter", "wait", "in_other_thread"}  # functions of the pack
 SENDERS = []  # threads of interrupt()
 
 
-def interrupt():
+def interrupt(to_other_thread=False):
     """Sends SIGINT to this process as soon as the main thread waits in a call of the package.
+
+    The kernel may choose any thread for it, and mostly takes the main thread. `to_other_thread` names another one.
 
     A thread looks for the call while it holds the interpreter. Without forced switches the main thread gives that up in
     functions of C only. So it is inside the one that the innermost function of the package has called. The thread of the
@@ -58,7 +60,10 @@ def interrupt():
         while not waits():
             time.sleep(0.001)
         sys.setswitchinterval(interval)
-        os.kill(os.getpid(), signal.SIGINT)
+        if to_other_thread:
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        else:
+            os.kill(os.getpid(), signal.SIGINT)
 
     SENDERS.append(threading.Thread(target=send, daemon=True))
     SENDERS[-1].start()
@@ -171,17 +176,18 @@ class Waiting(unittest.TestCase):
         return await work
 
     def interrupted(self, call):
-        group = copy(math.inf)  # without a deadline only the interrupt ends the call
-        group.barrier()  # the first call of the main thread starts the watch of signals
-        if ME == 0:
-            interrupt()
-            with self.assertRaises(KeyboardInterrupt):
-                call(group)
-        else:
-            with self.assertRaises(tutti.Revoked):
-                group.recv(np.zeros(1), 0)
-        WORLD.barrier()
-        group.destroy()
+        for to_other_thread in (False, True):
+            group = copy(math.inf)  # without a deadline only the interrupt ends the call
+            group.barrier()  # the first call of the main thread starts the watch of signals
+            if ME == 0:
+                interrupt(to_other_thread)
+                with self.assertRaises(KeyboardInterrupt):
+                    call(group)
+            else:
+                with self.assertRaises(tutti.Revoked):
+                    group.recv(np.zeros(1), 0)
+            WORLD.barrier()
+            group.destroy()
 
     def test_interrupt_blocking(self):
         self.interrupted(lambda group: group.all_reduce(np.zeros(1)))
@@ -256,7 +262,7 @@ class Waiting(unittest.TestCase):
 
     def test_interrupt_init(self):
         if ME == 0:
-            interrupt()
+            interrupt(to_other_thread=True)
             with self.assertRaises(KeyboardInterrupt):
                 tutti.init(rank=0, world_size=2, store=f"unix:tutti-python-{os.getpid()}", timeout=20)
         WORLD.barrier()
