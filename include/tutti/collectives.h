@@ -81,17 +81,19 @@ typedef struct tutti_cancel_token tutti_cancel_token;
 
 /** Flags of a call. */
 enum {
-    TUTTI_CANCELLABLE = 1 << 0,   /* the collective can be cancelled before it begins, if the group has
+    TUTTI_CANCELLABLE = 1 << 0,    /* the collective can be cancelled before it begins, if the group has
                                    TUTTI_CAP_CANCEL_FLAGGED. Set it on all ranks, else MISMATCH. Costs a round of
                                    arrivals. With TUTTI_CAP_CANCEL only rooted collectives need it */
-    TUTTI_HAS_STREAM = 1 << 1,    /* call.stream counts; NULL is the device's default stream */
-    TUTTI_ENQUEUE = 1 << 2,       /* with TUTTI_HAS_STREAM, collectives only: work that is queued later on call.stream
+    TUTTI_HAS_STREAM = 1 << 1,     /* call.stream counts; NULL is the device's default stream */
+    TUTTI_ENQUEUE = 1 << 2,        /* with TUTTI_HAS_STREAM, collectives only: work that is queued later on call.stream
                                    waits for the end, as by tutti_work_wait_stream, and the synchronous form returns
                                    without waiting. Tensors are borrowed until the stream has passed that point. If the
                                    operation fails without a callback, the group fails. In callbacks of the group:
                                    WOULD_DEADLOCK */
-    TUTTI_HANDLERS_ON_OK = 1 << 3 /* asynchronous operations: handlers of call.operation_id (tutti/events.h) are called
+    TUTTI_HANDLERS_ON_OK = 1 << 3, /* asynchronous operations: handlers of call.operation_id (tutti/events.h) are called
                                      only if it ends OK; else they are removed uncalled */
+    TUTTI_CALLBACK_ANYWHERE = 1 << 4 /* asynchronous operations: call.callback may also run on a thread that is inside a
+                                        function of the group. So a thread that waits may run the operation itself */
 };
 
 /**
@@ -128,7 +130,7 @@ enum { TUTTI_WIRE_FULL = 0, TUTTI_WIRE_BF16 = 1, TUTTI_WIRE_FP8 = 2 };
  */
 typedef struct tutti_call {
     uint32_t size;
-    uint32_t flags;            /* TUTTI_CANCELLABLE, TUTTI_HAS_STREAM, TUTTI_ENQUEUE                            */
+    uint32_t flags;            /* TUTTI_CANCELLABLE, TUTTI_HAS_STREAM and the others above                      */
     int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = none; TIMEOUT fails the group */
     int32_t lane;              /* 0..lanes-1                                                                    */
     uint32_t tag;              /* any number; equal on all ranks, else MISMATCH                                */

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
         timeout: deadline in seconds; when it passes, the group fails with Timeout. math.inf = none; default: the
         group's. lane: 0 to lanes-1. scale: this rank's factor of "premul_sum". stream: the device's stream, as a
-        number. token: cancels this operation, too. cancellable, enqueue, handlers_on_ok: the flags of
-        tutti/collectives.h. operation_id: a number for Events. on_end: called with None or the Error, once, when the
+        number. token: cancels this operation, too. cancellable, enqueue, handlers_on_ok, callback_anywhere: the flags
+        of tutti/collectives.h. operation_id: a number for Events. on_end: called with None or the Error, once, when the
         operation has ended.
         """
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         cancellable: bool
         enqueue: bool
         handlers_on_ok: bool
+        callback_anywhere: bool
         operation_id: int
         on_end: Optional[Callable[[Optional[Error]], object]]
 
@@ -50,7 +51,13 @@ if TYPE_CHECKING:
 _MOST_MS = 1 << 61
 _LIMITS = {"lane": 1 << 31, "tag": 1 << 32, "operation_id": 1 << 63}
 WIRES = {"full": 0, "bf16": 1, "fp8": 2}
-CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK = 1, 2, 4, 8
+CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK, CALLBACK_ANYWHERE = 1, 2, 4, 8, 16
+_FLAGS = {
+    "cancellable": CANCELLABLE,
+    "enqueue": ENQUEUE,
+    "handlers_on_ok": HANDLERS_ON_OK,
+    "callback_anywhere": CALLBACK_ANYWHERE,
+}
 
 
 class State:
@@ -136,9 +143,8 @@ def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
             if value is not None:
                 call.token = value.handle
                 keep.append(value)
-        elif name in ("cancellable", "enqueue", "handlers_on_ok"):
-            flag = {"cancellable": CANCELLABLE, "enqueue": ENQUEUE, "handlers_on_ok": HANDLERS_ON_OK}[name]
-            call.flags |= flag if value else 0
+        elif name in _FLAGS:
+            call.flags |= _FLAGS[name] if value else 0
         elif name == "on_end":
             if value is not None:
                 call.callback = end_callback(value)

@@ -169,7 +169,8 @@ static void commit(struct tti_work *w, tutti_callback callback, tutti_work **wor
     c->error = &c->own_error;
     c->sequence = 0;
     c->options.callback = callback;
-    w->worker_only = callback != NULL || tti_events_has_any(c->group);
+    w->worker_only = tti_events_has_any(c->group) ||
+                     (callback && (!(c->options.flags & TUTTI_CALLBACK_ANYWHERE) || tti_in_any_callback()));
     *work = tti_work_handle(w); /* before the start: a callback may already want it */
 }
 

@@ -14,6 +14,8 @@
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 
+#define FLAGS (TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE | TUTTI_HANDLERS_ON_OK | TUTTI_CALLBACK_ANYWHERE)
+
 /* The groups that have this thread in a callback, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
 static _Thread_local struct tti_deferred *deferred; /* newest last */
@@ -183,7 +185,7 @@ static tutti_status check_options(struct tti_call *c)
 {
     const struct tti_group *g = c->group;
     const tutti_call *o = &c->options;
-    if ((o->flags & ~(uint32_t)(TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE | TUTTI_HANDLERS_ON_OK)) != 0) {
+    if ((o->flags & ~(uint32_t)FLAGS) != 0) {
         return tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "%s: call.flags 0x%x has bits that are not defined",
                              tutti_operation_name(c->operation), o->flags);
     }

@@ -24,6 +24,7 @@
 #define BUSY    TTI_LANE_BUSY
 #define WAITING ((uintptr_t)2)
 #define WORKER  ((uintptr_t)4) /* of an open work: only the worker may run it */
+#define OUTSIDE ((uintptr_t)8) /* of an open work: a thread that is in a callback may not run it, but for the worker */
 #define BITS    ((uintptr_t)15)
 
 #define YIELDS   16       /* before the thread sleeps: the call in front is usually short */
@@ -69,7 +70,7 @@ static bool withdraw(struct tti_lane_queue *q, const struct tti_lane_waiter *wai
 
 static uintptr_t address_of(struct tti_work *w)
 {
-    return (uintptr_t)w | (w->worker_only ? WORKER : 0);
+    return (uintptr_t)w | (w->worker_only ? WORKER : 0) | (w->task.call.options.callback ? OUTSIDE : 0);
 }
 
 static void leave_slow(struct tti_lane_queue *q, bool on_worker)
@@ -168,7 +169,7 @@ static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *o
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_seq_cst); /* see put_open */
     for (;;) {
         if ((state & BUSY) || !open_work(state) || (only && open_work(state) != only) ||
-            ((state & WORKER) && !on_worker)) {
+            (!on_worker && ((state & WORKER) || ((state & OUTSIDE) && tti_in_any_callback())))) {
             return NULL;
         }
         /* acquire: pairs with the release of the thread that opened the work */
@@ -314,11 +315,11 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w)
             return;
         }
     }
-    bool notify = !arrived || w->worker_only;
-    put_open(q, w);
-    if (notify) {
-        tti_lane_push(q);
+    if (!arrived || tti_work_has_callbacks(w)) { /* a callback must come even if no thread waits */
+        /* relaxed: no other thread has the work yet. Each thread that opens it notifies the worker. */
+        atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
     }
+    put_open(q, w);
 }
 
 void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)

@@ -124,7 +124,7 @@ static bool try_claimed(struct tti_messages *m, struct tti_work *w)
 
 static bool try_finish(struct tti_work *w)
 {
-    return !w->worker_only && claim(w) && try_claimed(messages_of(w), w);
+    return tti_work_may_run(w) && claim(w) && try_claimed(messages_of(w), w);
 }
 
 /* Waits with the work claimed. False at until_ns, with the work given back. */
@@ -150,7 +150,7 @@ static bool wait_for(struct tti_work *w, int64_t until_ns)
         if (tti_work_ended(w)) {
             return true;
         }
-        if (!w->worker_only && claim(w)) {
+        if (tti_work_may_run(w) && claim(w)) {
             if (wait_claimed(m, w, until_ns)) {
                 return true;
             }

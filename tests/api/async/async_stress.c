@@ -93,6 +93,7 @@ static void take_off(struct worker *w, struct operation *o, int number)
         o->expects_call = true;
         call.callback = recorded;
         call.user = o;
+        call.flags |= own >> 32 & 1 ? TUTTI_CALLBACK_ANYWHERE : 0;
     }
     o->status = start(w->group, o, &call);
     if (o->status != TUTTI_OK) {

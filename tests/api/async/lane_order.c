@@ -5,10 +5,13 @@
  */
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 
 #include "api/check.h"
 
 #define LONG_MS 60000
+#define LINKS   100 /* operations of `chained` */
 
 static void let_go(tutti_group *g)
 {
@@ -148,6 +151,7 @@ static tutti_status late_in_line(tutti_group *g, void *user)
 struct seen {
     _Atomic int calls;
     pthread_t caller;
+    bool anywhere;
     tutti_group *group;
     tutti_work *own; /* written by the starter before it releases the other rank */
     tutti_work *next;
@@ -158,7 +162,7 @@ static void look_inside(tutti_status status, const tutti_error *error, void *use
 {
     struct seen *s = user;
     EXPECT(status == TUTTI_OK && error->status == TUTTI_OK && error->operation == TUTTI_OP_BARRIER);
-    EXPECT(!pthread_equal(pthread_self(), s->caller));
+    EXPECT(s->anywhere || !pthread_equal(pthread_self(), s->caller));
     s->inside[0] = tutti_barrier(s->group, NULL);
     s->inside[1] = tutti_barrier_async(s->group, NULL, &s->next);
     s->inside[2] = s->next ? tutti_work_wait(s->next, TUTTI_FOREVER) : TUTTI_INTERNAL;
@@ -166,17 +170,18 @@ static void look_inside(tutti_status status, const tutti_error *error, void *use
     atomic_fetch_add_explicit(&s->calls, 1, memory_order_release);
 }
 
-/* Callbacks come once, on another thread, before a wait returns; they may start but not wait. */
-static tutti_status callbacks(tutti_group *g, void *user)
+/* Callbacks come once, on another thread unless the flag says otherwise, before a wait returns. They may start but not
+ * wait. */
+static tutti_status callbacks(tutti_group *g, uint32_t flags)
 {
-    (void)user;
-    struct seen s = {.caller = pthread_self(), .group = g};
+    struct seen s = {.caller = pthread_self(), .anywhere = flags != 0, .group = g};
     tutti_error e;
     memset(&e, 0x5a, sizeof(e));
     if (tutti_group_rank(g) == 1) {
         hold_back(g);
     }
-    EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.callback = look_inside, .user = &s, .error = &e), &s.own));
+    EXPECT_OK(
+        tutti_barrier_async(g, TUTTI_CALL(.flags = flags, .callback = look_inside, .user = &s, .error = &e), &s.own));
     EXPECT(e.status == TUTTI_OK);
     memset(&e, 0x5a, sizeof(e));
     if (tutti_group_rank(g) == 0) {
@@ -193,6 +198,65 @@ static tutti_status callbacks(tutti_group *g, void *user)
     for (size_t i = 0; i < sizeof(e); i++) {
         EXPECT(bytes[i] == 0x5a); /* .error is not written after the call has returned */
     }
+    return TUTTI_OK;
+}
+
+static tutti_status callbacks_on_worker(tutti_group *g, void *user)
+{
+    (void)user;
+    return callbacks(g, 0);
+}
+
+static tutti_status callbacks_anywhere(tutti_group *g, void *user)
+{
+    (void)user;
+    return callbacks(g, TUTTI_CALLBACK_ANYWHERE);
+}
+
+struct chain {
+    tutti_group *group;
+    int left;  /* under the lock of the group's callbacks */
+    int depth; /* the same */
+    tutti_work *works[LINKS];
+    _Atomic int ended; /* release by a callback, acquire by the thread that waits */
+};
+
+static tutti_status start_next(struct chain *c);
+
+static void start_another(tutti_status status, const tutti_error *error, void *user)
+{
+    struct chain *c = user;
+    EXPECT(status == TUTTI_OK && error->status == TUTTI_OK && c->depth == 0);
+    c->depth++;
+    if (c->left > 0) {
+        EXPECT_OK(start_next(c));
+    }
+    c->depth--;
+    atomic_fetch_add_explicit(&c->ended, 1, memory_order_release);
+}
+
+static tutti_status start_next(struct chain *c)
+{
+    const tutti_call *call = TUTTI_CALL(.flags = TUTTI_CALLBACK_ANYWHERE, .callback = start_another, .user = c);
+    c->left--;
+    return tutti_barrier_async(c->group, call, &c->works[c->left]);
+}
+
+/* A callback that may run anywhere does not run inside another one, also if the operation ends in its start. No thread
+ * waits for the operations. */
+static tutti_status chained(tutti_group *g, void *user)
+{
+    (void)user;
+    struct chain c = {.group = g, .left = LINKS};
+    EXPECT_OK(start_next(&c));
+    while (atomic_load_explicit(&c.ended, memory_order_acquire) < LINKS) {
+        sched_yield();
+    }
+    for (int i = 0; i < LINKS; i++) {
+        EXPECT_OK(tutti_work_wait(c.works[i], TUTTI_FOREVER));
+        EXPECT_OK(tutti_work_release(c.works[i]));
+    }
+    EXPECT_USABLE(g);
     return TUTTI_OK;
 }
 
@@ -285,7 +349,10 @@ int main(void)
     test_ranks(2, other_lane);
     test_ranks(2, late_in_the_queue);
     test_ranks(2, late_in_line);
-    test_ranks(2, callbacks);
+    test_ranks(2, callbacks_on_worker);
+    test_ranks(2, callbacks_anywhere);
+    test_ranks(1, chained);
+    test_ranks(2, chained);
     test_ranks(2, descriptors);
     test_ranks(2, tokens);
     return test_result();

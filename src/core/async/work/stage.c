@@ -53,6 +53,16 @@ bool tti_work_mark_cancelled(struct tti_work *w)
     return true;
 }
 
+bool tti_work_has_callbacks(const struct tti_work *w)
+{
+    return w->worker_only || w->task.call.options.callback;
+}
+
+bool tti_work_may_run(const struct tti_work *w)
+{
+    return !w->worker_only && !(w->task.call.options.callback && tti_in_any_callback());
+}
+
 bool tti_work_ended(const struct tti_work *w)
 {
     /* acquire: pairs with the release in tti_work_publish; status and error are there */
@@ -104,7 +114,7 @@ void tti_work_conclude(struct tti_work *w, tutti_status status)
                                                   (state & ~(uint32_t)TTI_STAGE_MASK) | TTI_STAGE_FINISHED,
                                                   memory_order_release, memory_order_relaxed)) {
     }
-    if (w->worker_only) {
+    if (tti_work_has_callbacks(w)) {
         notify_callbacks(w, status);
     }
 }
@@ -192,7 +202,7 @@ tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const ch
     }
     tti_error_set(c->error, status, "%s", message ? message : tutti_status_string(status));
     w->deferred = (struct tti_deferred){.run = end};
-    if (w->worker_only && tti_in_any_callback()) {
+    if (tti_work_has_callbacks(w) && tti_in_any_callback()) {
         tti_callbacks_defer(&w->deferred);
     } else {
         end(&w->deferred);

@@ -21,6 +21,12 @@ void tti_work_publish(struct tti_work *w);
 /* tutti_work_complete: OK, or BAD_STATE if the work is complete already, or is not the application's to complete. */
 tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message);
 
+/* Whether functions of the application are called at its end. */
+bool tti_work_has_callbacks(const struct tti_work *w);
+
+/* Whether this thread, which is not a worker, may run the work. A thread inside a callback runs no other callback. */
+bool tti_work_may_run(const struct tti_work *w);
+
 /* Whether it has ended, as far as this thread may know: inside the callback of its own end, yes. */
 bool tti_work_ended(const struct tti_work *w);
 

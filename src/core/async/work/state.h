@@ -72,7 +72,7 @@ struct tti_work {
     _Atomic(tutti_group *) group;
     const struct tti_work_runner *runner; /* NULL: the application completes the work */
     tutti_status status;
-    bool worker_only; /* its callback or event handlers run on the lane's thread */
+    bool worker_only; /* only the lane's thread runs it, with its callback and event handlers */
     bool has_result;
     struct tti_task task;
     struct tti_deferred deferred; /* the end of a work that the application completes */
