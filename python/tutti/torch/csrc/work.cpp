@@ -41,6 +41,7 @@ tutti::call Work::expect(tutti_error *error, double scale)
         .wire(call_.wire)
         .error(error)
         .callback(on_end)
+        .flags(TUTTI_CALLBACK_ANYWHERE)
         .user(this);
 }
 
