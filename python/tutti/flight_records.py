@@ -173,7 +173,11 @@ def main():
     if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         print("usage: tutti trace dump --format json DIR | python3 -m tutti.flight_records PREFIX", file=sys.stderr)
         return 2
-    job = Job(json.load(sys.stdin)["ranks"])
+    text = sys.stdin.read()
+    if not text.strip():
+        print("flight_records: the input is empty; tutti trace dump has said why", file=sys.stderr)
+        return 1
+    job = Job(json.loads(text)["ranks"])
     hosts = {}
     for record in job.records:
         ranks = [group["world_rank"] for group in record["groups"]]

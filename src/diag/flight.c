@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -164,6 +165,7 @@ static unsigned char *make(const struct tti_proc_id *own)
     const char *folder = getenv("TUTTI_TRACE_DIR");
     char name[512] = "";
     if (folder && *folder) {
+        mkdir(folder, 0777); /* often it is there; any other failure shows when the file is made */
         char host[64] = "";
         gethostname(host, sizeof(host) - 1);
         snprintf(name, sizeof(name), "%.380s/%s.%u.%llu.%u.flight", folder, host, own->pid,

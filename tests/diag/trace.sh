@@ -229,7 +229,6 @@ if memory=$(mktemp -d -p /dev/shm records.XXXXXX 2>/dev/null); then # a name tha
 fi
 
 # Without `tutti run`: a process keeps its record in TUTTI_TRACE_DIR. Without a recorder the process runs as well.
-mkdir "$work/alone"
 env TUTTI_TRACE_DIR="$work/alone" TUTTI_RANK=0 TUTTI_WORLD_SIZE=1 TUTTI_STORE="memory:x" TUTTI_FLIGHT=full "$program" >"$work/out" 2>&1
 check_equal "$?" 0 "alone"
 "$tutti" trace dump "$work/alone" >"$work/dead" 2>&1
