@@ -49,7 +49,7 @@ static void begin(int32_t rank, int32_t size)
         must(tutti_all_reduce(group, &small, &small, TUTTI_MAX, NULL), "all_reduce");
     }
     for (int i = 0; i < 3; i++) {
-        must(tutti_all_reduce(group, &big, &big, TUTTI_SUM, NULL), "large all_reduce");
+        must(tutti_all_reduce(group, &big, &big, TUTTI_MAX, NULL), "large all_reduce");
     }
     must(tutti_sendrecv(group, &sent, (rank + 1) % size, 5, &received, (rank + size - 1) % size, 5, NULL, NULL),
          "sendrecv");

@@ -40,7 +40,7 @@ wait_for_lines out ready 3
 reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last operation: '
 check_line err 'rank 0 waits in barrier #24, for .* for rank 1$' "waits"
 check_line err 'all_reduce #20 f32 x2 max \(8 B\): ok, the last of [0-9]+ like it' "small calls are counted"
-check_line err 'all_reduce #23 f32 x262144 sum \(1.0 MiB\): ok, took [0-9]' "large calls are timed"
+check_line err 'all_reduce #23 f32 x262144 max \(1.0 MiB\): ok, took [0-9]' "large calls are timed"
 
 # The records of running ranks, by process and by job.
 pid=$(sed -nE 's/.*suspect: rank 1 \(process ([0-9]+).*/\1/p' "$work/err" | head -1)
