@@ -17,7 +17,8 @@
  *  - Shapes, strides and lists of counts are copied. Data, `message` and `tensor` pointers are borrowed until the end.
  *    After the end Tutti does not touch them.
  *  - `.callback` runs once, on the lane's thread (or see TUTTI_CALLBACK_ANYWHERE), before a wait for the work returns.
- *    It may start and release works. A blocking call in it returns WOULD_DEADLOCK. `.error` of the call describes the start only.
+ *    It may start and release works. A blocking call in it returns WOULD_DEADLOCK. `.error` of the call describes the
+ *    start only.
  *  - `.timeout_ms` is the deadline of the operation, counted from the call. When it passes, the operation and its group
  *    fail with TIMEOUT, naming the missing ranks, also while the operation waits for its lane.
  *

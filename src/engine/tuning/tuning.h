@@ -21,7 +21,7 @@ struct tti_tuning {
     uint64_t single_copy;             /* and the kernel copies private ones, if the ranks are far apart ... */
     uint64_t single_copy_near;        /* ... or, if this is not 0, always */
     uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs */
-    /* the outputs go past the caches if those of all ranks are at least so large: */
+    /* results go past the caches if the tensors of all ranks are at least so large (memory/caches.c): */
     uint64_t stream_direct; /* copied from tensor to tensor, or by a broadcast, gather or scatter */
     uint64_t stream_copied; /* copied out of a stage by others */
     uint64_t stream_folded;
