@@ -41,7 +41,7 @@ MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
 # What a test prints: the ledger's programs a line for each backend, `tutti check` at its beginning.
 ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
 NOTHING = "nothing"  # a function that no test calls
-# Seconds. A test that hangs without the function has noticed that it is missing, after ten times its own time at the least.
+# Seconds. A test that hangs without the function has noticed that it is missing, after five times its own time at the least.
 TIME_LIMIT, OWN_TIME_LIMIT = 4, 120
 
 
@@ -175,8 +175,8 @@ def prove(build, rows, every_backend):
         for (function, backend), tests in proofs(build, row).items():
             if function in build.replaceable and (every_backend or not backend):
                 wanted.setdefault(function, []).append([t for t in tests if t in build.tests])
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
-        # A test that hangs leaves its CPU to others: more tests at once than CPUs.
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
+        # Most tests wait most of the time, and one that hangs leaves its CPU to others: more tests at once than CPUs.
         library = {function: Path(folder) / f"{function}.so" for function in (*wanted, NOTHING)}
         list(pool.map(lambda item: write_replacement(build, *item), library.items()))
 
@@ -191,13 +191,15 @@ def prove(build, rows, every_backend):
             for tests in wanted[function]:
                 for test in sorted(set(tests) - unusable, key=own_time.get):
                     if (function, test) not in noticed:
-                        noticed[function, test] = not passes(build, test, library[function], TIME_LIMIT + 10 * own_time[test])
+                        noticed[function, test] = not passes(build, test, library[function], TIME_LIMIT + 5 * own_time[test])
                     if noticed[function, test]:
                         break
 
         tests = sorted({t for lists in wanted.values() for tests in lists for t in tests})
         unusable = {t for t, good in zip(tests, pool.map(time_test, tests)) if not good}
-        list(pool.map(prove_function, wanted))
+        # The longest first, so that none runs alone at the end.
+        list(pool.map(prove_function, sorted(wanted, reverse=True, key=lambda function: max(
+            (own_time[t] for tests in wanted[function] for t in tests), default=0))))
     return noticed, unusable
 
 

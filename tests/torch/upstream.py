@@ -6,7 +6,7 @@
 
 The tests are torch/testing/_internal/distributed/distributed_test.py of the installed torch. Whatever passes with gloo
 has to pass with tutti, apart from EXCEPTIONS. Each backend and world size is one process, which forks the ranks of each
-test. FILE gets one row a test, without the tests that torch skips everywhere. A test for gloo only also runs with tutti:
+test; these processes run at once. FILE gets one row a test, without the tests that torch skips everywhere. A test for gloo only also runs with tutti:
 there BACKEND equals both names. A test that fails in another way than its exception says is no exception. An exception
 that is not needed fails a run of all tests at all sizes. A process that ends before its last test fails every run.
 """
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import types
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MODULE = "torch.testing._internal.distributed.distributed_test"
@@ -157,12 +158,13 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     columns = {}
     bad = []
-    for size in options.sizes.split(","):
-        for backend in ("gloo", "tutti"):
-            results, status = run(backend, int(size), options.filter, folder)
-            columns[f"{backend} {size}"] = results
-            if status:
-                bad.append(f"{backend} at {size} ranks: the process has ended with status {status}, see {folder}")
+    runs = [(backend, int(size)) for size in options.sizes.split(",") for backend in ("gloo", "tutti")]
+    with ThreadPoolExecutor(len(runs)) as pool:  # most tests wait most of the time
+        results_of = list(pool.map(lambda one: run(*one, options.filter, folder), runs))
+    for (backend, size), (results, status) in zip(runs, results_of):
+        columns[f"{backend} {size}"] = results
+        if status:
+            bad.append(f"{backend} at {size} ranks: the process has ended with status {status}, see {folder}")
     names = sorted(set().union(*columns.values()))
     used = set()
     for name in names:
