@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failing together. A rank that gives up a call writes a record into its own segment, once: the cause, the call, the
+ * Failing together. A rank that aborts a call writes a record into its own segment, once: the cause, the call, the
  * suspects. Then it raises the alarm, which wakes all ranks. Ranks that wait in the same call return the same cause.
  * Later calls, and calls on other lanes, return REVOKED with that cause. A rank that leaves sets a flag and raises the
  * alarm, too; only calls that need it end with PEER_LEFT. The names follow ULFM (User Level Failure Mitigation, MPI
  * Forum).
  *
- * Order inside failure/: peers < peer_death < fault < corrupt, agreement, liveness_monitor. wait/ is below; it reports
- * here through the table in wait.h. Cost: none for a call that succeeds, apart from one load of the alarm.
+ * Order inside failure/: peers < peer_death < fault < absent, corrupt, agreement, liveness_monitor. wait/ is below; it
+ * reports here through the table in wait.h. Cost: none for a call that succeeds, apart from one load of the alarm.
  */
 #include "engine/failure/fault.h"
 
@@ -360,11 +360,11 @@ void tti_fault_check_peer(struct tti_engine *e, int rank)
     if (e->futex_private != 0 || rank == e->rank || tti_has_left(e, rank)) {
         return;
     }
-    if (!tti_leaves(e, rank)) {
-        if (tti_peer_is_dead(e, rank)) {
-            tti_fault_death(e, rank);
-        }
-    } else if (tti_peer_process_has_ended(e, rank)) {
+    const bool ended = tti_peer_process_has_ended(e, rank);
+    const enum tti_peer_end end = tti_peer_end(e, rank, ended || tti_segment_is_marked(tti_home(e, rank)));
+    if (end == TTI_PEER_DEAD) {
+        tti_fault_death(e, rank);
+    } else if (end == TTI_PEER_LEAVES && ended) { /* marked only: its memory is not free yet */
         tti_fault_left(e, rank);
     }
 }

@@ -19,8 +19,8 @@
  * dies, its own word, the alarm, or the bound of the sleep wakes them. Without futex_waitv the bound is short. Where
  * the kernel takes no list (emulators), the words stay 0, and waiting ranks read /proc instead.
  *
- * One lock guards all lists. The monitor holds it except while it sleeps. What it sleeps on may be unmapped meanwhile:
- * then the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and exit() wait
+ * One lock guards all lists. The monitor holds it except while it sleeps. A word that it sleeps on may be unmapped
+ * meanwhile: then the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and exit() wait
  * for it. So it checks every 2 ms whether a process in exit() has ended. tests/models/liveness_monitor.pml checks the
  * protocol.
  */
@@ -107,7 +107,7 @@ static void record_end(struct watched *w, int rank)
 {
     const uint64_t bit = UINT64_C(1) << (rank % 64);
     w->known[rank / 64] |= bit;
-    if (!tti_leaves(w->engine, rank)) {
+    if (tti_peer_end(w->engine, rank, true) == TTI_PEER_DEAD) {
         tti_fault_death(w->engine, rank);
     } else if (!tti_has_left(w->engine, rank)) { /* it is in exit() */
         w->ending[rank / 64] |= bit;

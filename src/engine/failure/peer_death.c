@@ -6,7 +6,8 @@
  *      Reading it is one load.
  *   2. /proc, some 50 us for each rank. It serves where the kernel takes no robust list, and shows core dumps.
  * A process that leaves in good order sets `left` or `leaving` in its segment before it ends. So both sources are read
- * first and those flags after: a process that has ended sets nothing any more. Ended without a flag means dead.
+ * first and those flags after: a process that has ended sets nothing any more. tti_peer_end: ended without a flag means
+ * dead.
  */
 #include "engine/failure/peer_death.h"
 
@@ -25,9 +26,14 @@ bool tti_segment_is_marked_dead(const struct tti_segment_header *header)
     return tti_segment_is_marked(header) && !tti_segment_leaves(header);
 }
 
+enum tti_peer_end tti_peer_end(const struct tti_engine *e, int rank, bool ended)
+{
+    return !ended ? TTI_PEER_RUNS : tti_leaves(e, rank) ? TTI_PEER_LEAVES : TTI_PEER_DEAD;
+}
+
 bool tti_peer_is_marked_dead(const struct tti_engine *e, int rank)
 {
-    return tti_segment_is_marked(tti_home(e, rank)) && !tti_leaves(e, rank);
+    return tti_peer_end(e, rank, tti_segment_is_marked(tti_home(e, rank))) == TTI_PEER_DEAD;
 }
 
 bool tti_peer_process_has_ended(const struct tti_engine *e, int rank)
@@ -38,8 +44,8 @@ bool tti_peer_process_has_ended(const struct tti_engine *e, int rank)
 
 bool tti_peer_is_dead(const struct tti_engine *e, int rank)
 {
-    const bool ended = tti_peer_process_has_ended(e, rank);
-    return (ended && !tti_leaves(e, rank)) || tti_peer_is_marked_dead(e, rank);
+    const bool ended = tti_segment_is_marked(tti_home(e, rank)) || tti_peer_process_has_ended(e, rank);
+    return tti_peer_end(e, rank, ended) == TTI_PEER_DEAD;
 }
 
 bool tti_peer_is_stalled(const struct tti_engine *e, int rank)

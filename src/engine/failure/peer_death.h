@@ -12,6 +12,12 @@ static inline bool tti_known_dead(const struct tti_engine *e, int rank)
     return (atomic_load_explicit(&e->dead[rank / 64], memory_order_acquire) >> (rank % 64) & 1) != 0;
 }
 
+/* What the end of a process means for its rank. TTI_PEER_LEAVES: it leaves in good order, or has left. */
+enum tti_peer_end { TTI_PEER_RUNS, TTI_PEER_LEAVES, TTI_PEER_DEAD };
+
+/* `ended`: the caller has read that the rank's process has ended, before this call. */
+enum tti_peer_end tti_peer_end(const struct tti_engine *e, int rank, bool ended);
+
 /* Whether the kernel has marked this segment: the process that owns it has ended, one way or another. */
 bool tti_segment_is_marked(const struct tti_segment_header *header);
 
