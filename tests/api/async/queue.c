@@ -17,7 +17,7 @@
 #define JOIN         -2 /* take part in a barrier */
 #define JOIN_CHILD   -3 /* make a group; at the next JOIN, take part in its barrier */
 #define LONG_MS      60000
-#define WAIT_LIMIT_S 30
+#define WAIT_LIMIT_S 100
 #define MANY         1000
 
 static const int64_t one = 1;

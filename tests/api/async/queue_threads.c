@@ -16,7 +16,7 @@
 #define STOP         -1
 #define JOIN         -2 /* take part in a barrier on lane 1 */
 #define LONG_MS      60000
-#define WAIT_LIMIT_S 30
+#define WAIT_LIMIT_S 100
 #define LANES        3
 #define EACH         300 /* operations of each producer */
 #define ROUNDS       40

@@ -19,7 +19,7 @@
 #include "spin.h"
 
 #define LONG_MS  60000
-#define GUARD_MS 30000 /* of a wait that ends at once unless it was forgotten */
+#define GUARD_MS 100000 /* of a wait that ends at once unless it was forgotten */
 
 static const int64_t one = 1;
 

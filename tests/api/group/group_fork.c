@@ -181,7 +181,7 @@ static void *churn(void *user)
 static void join_alone(tutti_group *g)
 {
     (void)g;
-    alarm(20);
+    alarm(PROCESS_LIMIT_S);
     tutti_group *own = NULL;
     tutti_error e;
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .backend = "local"), &own, &e));

@@ -363,7 +363,7 @@ static tutti_status orphans(tutti_group *world, void *user)
 
 int main(void)
 {
-    alarm(25); /* a callback that waits for itself would hang */
+    alarm(100); /* a callback that waits for itself would hang */
     EXPECT_OK(tutti_finalize(NULL));
     dead_handles();
     in_use();

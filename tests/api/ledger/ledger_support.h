@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 /* Long enough for a slow machine; it passes only when something is broken. */
-#define LEDGER_TIMEOUT_MS 8000
-#define LEDGER_JOB_MS     60000 /* limit of the ranks that take no part and wait for the others */
+#define LEDGER_TIMEOUT_MS 100000
+#define LEDGER_JOB_MS     200000 /* limit of the ranks that take no part and wait for the others */
 
 static atomic_int ledger_failures;
 

@@ -11,7 +11,7 @@
 
 #define RANKS        3
 #define GRADIENTS    3
-#define WAIT_LIMIT_S 60
+#define WAIT_LIMIT_S 100
 
 static const int64_t eight = 8;
 static const int32_t all[RANKS] = {0, 1, 2};

@@ -15,7 +15,7 @@
 #define RANKS   3
 #define MANY    40 /* tensors: more than may be under way at a time */
 #define LARGE   300000
-#define LIMIT_S 60
+#define LIMIT_S 100
 
 /* Waits until *counter is at least `least`. If the limit ends first, the test fails instead of hanging. */
 static bool await(_Atomic int *counter, int least)

@@ -371,7 +371,7 @@ static int in_child(int (*function)(struct counted *), struct counted *counted)
     int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(60);
+        alarm(100);
         _exit(function(counted));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -272,7 +272,7 @@ static int in_child(int (*function)(tutti_cancel_token *), tutti_cancel_token *t
     int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(60);
+        alarm(100);
         _exit(function(token));
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
