@@ -44,5 +44,7 @@ struct tti_bench_options {
 /* Measures as a rank of the job. Without a job, starts ranks: threads, or processes with these arguments (closed by
  * NULL) after `tutti bench`. Returns the exit code. */
 int tti_bench_start(struct tti_bench_options *options, char **words);
+/* Whether a job of so many ranks has the root; else prints the error if that is wanted. */
+bool tti_bench_root_fits(const struct tti_bench_options *options, int ranks, bool prints);
 
 #endif

@@ -17,6 +17,7 @@
 #include "bench/roofline/roofline.h"
 #include "common/devices.h"
 #include "common/launcher.h"
+#include "tools.h"
 
 /* Longer than it takes to wake a rank, for each rank on a CPU. */
 #define LEAD_NS INT64_C(100000)
@@ -279,10 +280,10 @@ static bool run_on_device(const struct tti_bench_options *options, tutti_group *
     return good;
 }
 
-static bool run_thread(tutti_group *group, const void *user)
+static int run_thread(tutti_group *group, const void *user)
 {
     const struct tti_bench_options *options = user;
-    return options->device ? run_on_device(options, group) : run_rank(options, group);
+    return (options->device ? run_on_device(options, group) : run_rank(options, group)) ? 0 : 1;
 }
 
 int tti_bench_run_threads(const struct tti_bench_options *options)
@@ -290,38 +291,17 @@ int tti_bench_run_threads(const struct tti_bench_options *options)
     return tti_run_as_threads("tutti bench", options->ranks, run_thread, options);
 }
 
-/* Options that need a certain number of ranks; rank 0 prints the error. */
-static bool fits(const struct tti_bench_options *options, int rank, int size)
+static int run_process(tutti_group *world, const void *user)
 {
-    const bool ranks_fit = options->ranks == 0 || options->ranks == size;
-    const bool root_fits = options->root < size;
-    if (rank == 0 && !ranks_fit) {
-        fprintf(stderr, "tutti bench: -n %d, but the launcher has started %d ranks: leave out -n\n", options->ranks,
-                size);
-    } else if (rank == 0 && !root_fits) {
-        fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, size - 1);
+    const struct tti_bench_options *options = user;
+    if (!tti_bench_root_fits(options, tutti_group_size(world), tutti_group_rank(world) == 0)) {
+        return TTI_EXIT_USAGE;
     }
-    return ranks_fit && root_fits;
+    return run_rank(options, world) ? 0 : 1;
 }
 
 int tti_bench_join(const struct tti_bench_options *options)
 {
-    tutti_group *world = NULL;
-    tutti_error error;
-    char text[32];
-    const char *settings[2];
-    tti_device_settings(options->device, text, settings);
-    if (tutti_init(TUTTI_CONFIG(.backend = options->backend, .settings = settings), &world, &error) != TUTTI_OK) {
-        fprintf(stderr, "tutti bench: cannot join the job: %s\n", error.message);
-        return 1;
-    }
-    int code = 2;
-    if (fits(options, tutti_group_rank(world), tutti_group_size(world))) {
-        code = run_rank(options, world) ? 0 : 1;
-    } else {
-        tutti_barrier(world, NULL); /* a launcher ends a job when its first rank fails: rank 0 has to speak before */
-    }
-    tutti_group_destroy(world, NULL);
-    tutti_finalize(NULL);
-    return code;
+    const tutti_config *config = TUTTI_CONFIG(.backend = options->backend);
+    return tti_run_as_rank("tutti bench", options->ranks, *config, options->device, run_process, options);
 }

@@ -7,18 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "bench/beside/plugin.h"
 #include "bench/measure/collectives.h"
 #include "bench/measure/measure.h"
 #include "bench/overlap/overlap.h"
 #include "common/devices.h"
 #include "common/launcher.h"
-#include "common/number.h"
+#include "common/options.h"
 #include "common/wire.h"
 #include "info/info.h"
 #include "tools.h"
 
 #define SIZE_LIMIT (INT64_C(1) << 40)
+#define STARTS     "spin|sleep"
+#define PLACEMENTS "private|heap"
 
 enum {
     OPTION_BACKEND = 256,
@@ -54,10 +57,10 @@ static const struct argp_option argp_options[] = {
      "Make Tutti's calls once, as one list, and run it by one call; below 4 KiB a list has 20 calls", 0},
     {"beside", OPTION_BESIDE, "PEER[:SETTINGS]", 0,
      "Alternate with calls of another library, or of `tutti` with other settings (key=value,...)", 0},
-    {"peer-start", OPTION_PEER_START, "spin|sleep", 0,
+    {"peer-start", OPTION_PEER_START, STARTS, 0,
      "Let the ranks spin (default) or sleep until the common start of the peer's calls", 0},
     {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
-    {"placement", OPTION_PLACEMENT, "private|heap", 0,
+    {"placement", OPTION_PLACEMENT, PLACEMENTS, 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
     {"wire", OPTION_WIRE, TTI_TOOL_WIRES, 0,
      "all_reduce of f32: send bf16, half of the bytes, or fp8, a quarter; the peer of --beside sends all of them "
@@ -190,16 +193,6 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
     }
 }
 
-/* Whether the argument of an option is the second of the two words that it takes. */
-static bool is_second(struct argp_state *state, const char *option, const char *text, const char *first,
-                      const char *second)
-{
-    if (strcmp(text, first) != 0 && strcmp(text, second) != 0) {
-        argp_error(state, "%s takes %s or %s, not '%s'", option, first, second, text);
-    }
-    return strcmp(text, second) == 0;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct tti_bench_options *options = state->input;
@@ -239,7 +232,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->budget_ns = INT64_C(1000000) * tti_number_option(state, "--budget", argument, 1, 60000);
         return 0;
     case OPTION_PEER_START:
-        options->peer_sleeps = is_second(state, "--peer-start", argument, "spin", "sleep");
+        options->peer_sleeps = tti_word_option(state, "--peer-start", STARTS, argument) == 1;
         return 0;
     case OPTION_ASYNC:
         options->async = true;
@@ -254,12 +247,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->beside = argument;
         return 0;
     case OPTION_PLACEMENT:
-        options->heap = is_second(state, "--placement", argument, "private", "heap");
+        options->heap = tti_word_option(state, "--placement", PLACEMENTS, argument) == 1;
         return 0;
     case OPTION_WIRE:
-        if (!tti_tool_wire_find(argument, &options->wire)) {
-            argp_error(state, "--wire takes " TTI_TOOL_WIRES ", not '%s'", argument);
-        }
+        options->wire = (tutti_wire)tti_word_option(state, "--wire", TTI_TOOL_WIRES, argument);
         return 0;
     case OPTION_ROOFLINE:
         options->roofline = true;
@@ -305,13 +296,12 @@ static bool fits_memory(const struct tti_bench_options *options)
     return false;
 }
 
-static bool fits_ranks(const struct tti_bench_options *options)
+bool tti_bench_root_fits(const struct tti_bench_options *options, int ranks, bool prints)
 {
-    if (options->root < options->ranks) {
-        return true;
+    if (prints && options->root >= ranks) {
+        fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, ranks - 1);
     }
-    fprintf(stderr, "tutti bench: --root %d: there are only ranks 0 to %d\n", options->root, options->ranks - 1);
-    return false;
+    return options->root < ranks;
 }
 
 int tti_bench_start(struct tti_bench_options *options, char **words)
@@ -330,7 +320,7 @@ int tti_bench_start(struct tti_bench_options *options, char **words)
     if (options->ranks == 0) {
         options->ranks = tti_default_ranks();
     }
-    if (!fits_ranks(options)) {
+    if (!tti_bench_root_fits(options, options->ranks, true)) {
         return TTI_EXIT_USAGE;
     }
     if (!fits_memory(options)) {
@@ -348,9 +338,6 @@ int tutti_tool_bench(int argc, char **argv)
     struct tti_bench_options options = {
         .least = 8, .most = INT64_C(16) << 20, .factor = 8, .dtype = TUTTI_F32, .op = TUTTI_SUM};
     const struct argp argp = {argp_options, parse, "[COLLECTIVE,...]", argp_doc, NULL, NULL, NULL};
-    argp_err_exit_status = TTI_EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
-        return TTI_EXIT_USAGE;
-    }
+    tti_options_read(&argp, argc, argv, 0, &options);
     return tti_bench_start(&options, argv + 1);
 }

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `tutti check`: the command line. */
+/*
+ * `tutti check`: the command line, and where the ranks come from. Inside a launcher's job each process is one rank. Alone,
+ * the command makes its ranks itself: as threads for the backend `local`, else by becoming `tutti run` on itself.
+ */
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-#include "check/ranks.h"
+#include "check/check.h"
 #include "common/devices.h"
 #include "common/launcher.h"
-#include "common/number.h"
+#include "common/options.h"
 #include "tools.h"
 
 enum { OPTION_BACKEND = 256, OPTION_QUICK, OPTION_FILTER, OPTION_SEED, OPTION_LIST, OPTION_TIMEOUT, OPTION_DEVICE };
@@ -42,15 +46,6 @@ static const char argp_doc[] = "Run the conformance suite on this machine: every
                                "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
                                "  mpirun -n 4 tutti check";
 
-static int64_t duration(struct argp_state *state, const char *text)
-{
-    int64_t ms = 0;
-    if (!tti_parse_duration(text, &ms) || ms <= 0 || ms > INT32_MAX) {
-        argp_error(state, "--timeout takes seconds (as in 90, 0.5, 5m), not '%s'", text);
-    }
-    return ms;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct tti_check_options *options = state->input;
@@ -74,7 +69,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->seed = (uint64_t)tti_number_option(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     case OPTION_TIMEOUT:
-        options->timeout_ms = duration(state, argument);
+        options->timeout_ms = tti_duration_option(state, "--timeout", argument);
+        if (options->timeout_ms == 0 || options->timeout_ms > INT32_MAX) {
+            argp_error(state, "--timeout must be more than 0, and at most 24 days");
+        }
         return 0;
     case OPTION_LIST:
         options->list = true;
@@ -87,14 +85,30 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
+/* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
+#define STARTED "TUTTI_CHECK_STARTED"
+
+static int run_rank(tutti_group *group, const void *options)
+{
+    return tti_check_rank(options, group) ? 0 : 1;
+}
+
+/* Becomes `tutti run -n N -- tutti check WORDS`. */
+static int launch(const struct tti_check_options *options, char **words)
+{
+    if (getenv(STARTED)) {
+        fprintf(stderr, "tutti check: %s is set, but nothing says which rank this is: unset it\n", STARTED);
+        return TTI_EXIT_USAGE;
+    }
+    setenv(STARTED, isatty(STDOUT_FILENO) == 1 ? "terminal" : "pipe", 1);
+    return tti_launch_self("check", options->ranks, (const char *const *)words);
+}
+
 int tutti_tool_check(int argc, char **argv)
 {
     struct tti_check_options options = {.seed = 1, .timeout_ms = 60000, .sabotage = getenv("TUTTI_CHECK_SABOTAGE")};
     const struct argp argp = {argp_options, parse, NULL, argp_doc, NULL, NULL, NULL};
-    argp_err_exit_status = TTI_EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
-        return TTI_EXIT_USAGE;
-    }
+    tti_options_read(&argp, argc, argv, 0, &options);
     const bool joins = tti_in_launcher();
     if (!joins && options.ranks == 0) {
         options.ranks = tti_default_ranks();
@@ -108,7 +122,9 @@ int tutti_tool_check(int argc, char **argv)
         return 1;
     }
     if (joins) {
-        return tti_check_join(&options);
+        const tutti_config *config = TUTTI_CONFIG(.backend = options.backend, .timeout_ms = options.timeout_ms);
+        return tti_run_as_rank("tutti check", options.ranks, *config, options.device, run_rank, &options);
     }
-    return tti_backend_has_threads(name) ? tti_check_run_threads(&options) : tti_check_launch(&options, argv + 1);
+    return tti_backend_has_threads(name) ? tti_run_as_threads("tutti check", options.ranks, run_rank, &options)
+                                         : launch(&options, argv + 1);
 }

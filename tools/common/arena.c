@@ -66,22 +66,19 @@ static void *pop(struct block **list)
 static tutti_status add_slab(struct tti_arena *arena, size_t block, tutti_error *error)
 {
     const size_t bytes = block > arena->slab ? block : arena->slab;
-    struct tti_device_scope scope;
     void *memory = NULL;
-    tutti_status status = arena->driver->enter(arena->where.device_id, &scope, error);
+    tutti_status status = tti_device_alloc(arena->where, bytes, &memory, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    status = arena->driver->alloc(bytes, &memory, error);
-    if (status == TUTTI_OK && (status = push(&arena->slabs, memory, error)) != TUTTI_OK) {
-        arena->driver->free(memory, NULL);
+    status = push(&arena->slabs, memory, error);
+    if (status != TUTTI_OK) {
+        tti_device_free(arena->where, memory);
+        return status;
     }
-    arena->driver->leave(&scope);
-    if (status == TUTTI_OK) {
-        arena->capacity = bytes;
-        arena->used = 0;
-    }
-    return status;
+    arena->capacity = bytes;
+    arena->used = 0;
+    return TUTTI_OK;
 }
 
 static tutti_status open_stream(struct tti_arena *arena, tutti_error *error)
@@ -129,20 +126,16 @@ void tti_arena_close(struct tti_arena *arena)
     if (!arena) {
         return;
     }
-    const bool inside = arena->driver->enter(arena->where.device_id, &scope, NULL) == TUTTI_OK;
     while (arena->slabs) {
-        void *memory = pop(&arena->slabs);
-        if (inside) {
-            arena->driver->free(memory, NULL);
+        tti_device_free(arena->where, pop(&arena->slabs));
+    }
+    if (arena->driver->enter(arena->where.device_id, &scope, NULL) == TUTTI_OK) {
+        if (arena->event) {
+            arena->driver->event_destroy(arena->event, NULL);
         }
-    }
-    if (inside && arena->event) {
-        arena->driver->event_destroy(arena->event, NULL);
-    }
-    if (inside && arena->stream) {
-        arena->driver->stream_destroy(arena->stream, NULL);
-    }
-    if (inside) {
+        if (arena->stream) {
+            arena->driver->stream_destroy(arena->stream, NULL);
+        }
         arena->driver->leave(&scope);
     }
     for (size_t size = 0; size < SIZES; size++) {

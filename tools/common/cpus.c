@@ -1,54 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists rather than bit masks: the kernel and users write CPUs as lists ("0-3,8"), and a list has no largest
- * CPU. The lists are short (hundreds) and used before the job starts, so plain arrays are fast enough.
+ * A set has 8 KiB, room for every CPU number that a kernel may give. So the kernel never refuses it for being smaller
+ * than its own, and no step needs memory that could be missing.
  */
 #include "common/cpus.h"
 
-#include "common/number.h"
-
-#include <errno.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CPU_LIMIT 65536 /* no kernel numbers CPUs beyond this */
+#include "base/number.h"
 
-void tti_cpu_list_free(struct tti_cpu_list *list)
+bool tti_cpus_has(const struct tti_cpus *cpus, int cpu)
 {
-    free(list->cpus);
-    *list = (struct tti_cpu_list){0};
+    return CPU_ISSET_S((size_t)cpu, sizeof(cpus->bits), cpus->bits) != 0;
 }
 
-bool tti_cpu_list_has(const struct tti_cpu_list *list, int cpu)
+void tti_cpus_add(struct tti_cpus *cpus, int cpu)
 {
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->cpus[i] == cpu) {
-            return true;
-        }
-    }
-    return false;
+    CPU_SET_S((size_t)cpu, sizeof(cpus->bits), cpus->bits);
 }
 
-bool tti_cpu_list_add(struct tti_cpu_list *list, int cpu)
+size_t tti_cpus_count(const struct tti_cpus *cpus)
 {
-    size_t at = list->count;
-    while (at > 0 && list->cpus[at - 1] >= cpu) {
-        at--;
-    }
-    if (at < list->count && list->cpus[at] == cpu) {
-        return true;
-    }
-    int *grown = realloc(list->cpus, (list->count + 1) * sizeof(*grown));
-    if (!grown) {
-        return false;
-    }
-    memmove(grown + at + 1, grown + at, (list->count - at) * sizeof(*grown));
-    grown[at] = cpu;
-    list->cpus = grown;
-    list->count++;
-    return true;
+    return (size_t)CPU_COUNT_S(sizeof(cpus->bits), cpus->bits);
+}
+
+void tti_cpus_join(struct tti_cpus *cpus, const struct tti_cpus *more)
+{
+    CPU_OR_S(sizeof(cpus->bits), cpus->bits, cpus->bits, more->bits);
+}
+
+void tti_cpus_cut(struct tti_cpus *cpus, const struct tti_cpus *others)
+{
+    CPU_AND_S(sizeof(cpus->bits), cpus->bits, cpus->bits, others->bits);
 }
 
 /* Reads "7" or "4-7" of `length` bytes. */
@@ -64,94 +48,61 @@ static bool parse_range(const char *text, size_t length, int64_t *first, int64_t
     if (dash) {
         *dash = '\0';
     }
-    return tti_parse_integer(range, 0, CPU_LIMIT, first) &&
-           tti_parse_integer(dash ? dash + 1 : range, *first, CPU_LIMIT, last);
+    return tti_parse_integer(range, 0, TTI_CPUS - 1, first) &&
+           tti_parse_integer(dash ? dash + 1 : range, *first, TTI_CPUS - 1, last);
 }
 
-bool tti_cpu_list_parse(const char *text, struct tti_cpu_list *list)
+bool tti_cpus_parse(const char *text, struct tti_cpus *cpus)
 {
-    *list = (struct tti_cpu_list){0};
-    for (const char *at = text;;) {
-        size_t length = strcspn(at, ",");
+    memset(cpus, 0, sizeof(*cpus));
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
         int64_t first = 0;
         int64_t last = -1;
-        bool good = parse_range(at, length, &first, &last);
-        for (int64_t cpu = first; good && cpu <= last; cpu++) {
-            good = tti_cpu_list_add(list, (int)cpu);
-        }
-        if (!good) {
-            tti_cpu_list_free(list);
+        if (!parse_range(at, length, &first, &last)) {
             return false;
+        }
+        for (int64_t cpu = first; cpu <= last; cpu++) {
+            tti_cpus_add(cpus, (int)cpu);
         }
         at += length;
         if (*at == '\0') {
             return true;
         }
-        at++;
     }
 }
 
-/* Reads the first line of a small file, without its newline. */
-static bool read_line(const char *path, char *line, size_t capacity)
+bool tti_cpus_read(const char *path, struct tti_cpus *cpus)
 {
+    char line[4096];
     FILE *file = fopen(path, "re");
     if (!file) {
         return false;
     }
-    bool good = fgets(line, (int)capacity, file) != NULL;
+    const bool good = fgets(line, sizeof(line), file) != NULL;
     fclose(file);
-    if (good) {
-        line[strcspn(line, "\n")] = '\0';
-    }
-    return good;
+    line[good ? strcspn(line, "\n") : 0] = '\0';
+    return tti_cpus_parse(line, cpus);
 }
 
-bool tti_cpu_list_read(const char *path, struct tti_cpu_list *list)
-{
-    char line[4096];
-    *list = (struct tti_cpu_list){0};
-    return read_line(path, line, sizeof(line)) && tti_cpu_list_parse(line, list);
-}
-
-void tti_cpu_list_format(const struct tti_cpu_list *list, char *text, size_t capacity)
+void tti_cpus_format(const struct tti_cpus *cpus, char *text, size_t capacity)
 {
     size_t used = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < list->count && used < capacity;) {
-        size_t end = i;
-        while (end + 1 < list->count && list->cpus[end + 1] == list->cpus[end] + 1) {
-            end++;
+    for (int cpu = 0; cpu < TTI_CPUS && used < capacity; cpu++) {
+        const int first = cpu;
+        while (cpu < TTI_CPUS && tti_cpus_has(cpus, cpu)) {
+            cpu++;
         }
-        const char *comma = i ? "," : "";
-        int length = end == i
-                         ? snprintf(text + used, capacity - used, "%s%d", comma, list->cpus[i])
-                         : snprintf(text + used, capacity - used, "%s%d-%d", comma, list->cpus[i], list->cpus[end]);
-        used += (size_t)length;
-        i = end + 1;
+        if (cpu > first) {
+            used += (size_t)snprintf(text + used, capacity - used, cpu > first + 1 ? "%s%d-%d" : "%s%d",
+                                     used > 0 ? "," : "", first, cpu - 1);
+        }
     }
 }
 
-bool tti_cpus_allowed(struct tti_cpu_list *list)
+bool tti_cpus_allowed(struct tti_cpus *cpus)
 {
-    *list = (struct tti_cpu_list){0};
-    /* The kernel refuses a mask smaller than its own and does not report its size, so the size is found by doubling. */
-    for (size_t cpus = 1024; cpus <= CPU_LIMIT; cpus *= 2) {
-        size_t bytes = CPU_ALLOC_SIZE(cpus);
-        cpu_set_t *set = CPU_ALLOC(cpus);
-        if (!set) {
-            return false;
-        }
-        CPU_ZERO_S(bytes, set);
-        int result = sched_getaffinity(0, bytes, set);
-        bool again = result != 0 && errno == EINVAL;
-        bool good = result == 0;
-        for (size_t cpu = 0; good && cpu < cpus; cpu++) {
-            good = !CPU_ISSET_S(cpu, bytes, set) || tti_cpu_list_add(list, (int)cpu);
-        }
-        CPU_FREE(set);
-        if (!again) {
-            return good && list->count > 0;
-        }
-    }
-    return false;
+    memset(cpus, 0, sizeof(*cpus));
+    return sched_getaffinity(0, sizeof(cpus->bits), cpus->bits) == 0 && tti_cpus_count(cpus) > 0;
 }

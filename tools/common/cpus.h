@@ -3,31 +3,36 @@
 #ifndef TTI_TOOLS_CPUS_H
 #define TTI_TOOLS_CPUS_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-/* CPU numbers in ascending order without duplicates. Zero-initialised is empty; tti_cpu_list_free gives it back. */
-struct tti_cpu_list {
-    int *cpus;
-    size_t count;
+#define TTI_CPUS 65536 /* no kernel numbers CPUs from here on */
+
+/* A bit for each CPU; zero-initialised is empty. `bits` is one set for the kernel and for the macros of sched.h that end
+ * in _S. */
+struct tti_cpus {
+    cpu_set_t bits[TTI_CPUS / CPU_SETSIZE];
 };
 
-void tti_cpu_list_free(struct tti_cpu_list *list);
-bool tti_cpu_list_has(const struct tti_cpu_list *list, int cpu);
+bool tti_cpus_has(const struct tti_cpus *cpus, int cpu);
+void tti_cpus_add(struct tti_cpus *cpus, int cpu);
+size_t tti_cpus_count(const struct tti_cpus *cpus);
 
-/* Inserts a CPU in its place; false when memory is exhausted. */
-bool tti_cpu_list_add(struct tti_cpu_list *list, int cpu);
+/* Adds all CPUs of `more`; keeps those alone that are in `others`, too. */
+void tti_cpus_join(struct tti_cpus *cpus, const struct tti_cpus *more);
+void tti_cpus_cut(struct tti_cpus *cpus, const struct tti_cpus *others);
 
-/* Reads the kernel's notation ("0-3,8"). False on anything else, with *list empty. */
-bool tti_cpu_list_parse(const char *text, struct tti_cpu_list *list);
+/* Reads the kernel's notation ("0-3,8"); false on anything else. */
+bool tti_cpus_parse(const char *text, struct tti_cpus *cpus);
 
 /* The same from the first line of a file of /sys; false if there is no such file. */
-bool tti_cpu_list_read(const char *path, struct tti_cpu_list *list);
+bool tti_cpus_read(const char *path, struct tti_cpus *cpus);
 
 /* Writes the kernel's notation, cut if it does not fit. */
-void tti_cpu_list_format(const struct tti_cpu_list *list, char *text, size_t capacity);
+void tti_cpus_format(const struct tti_cpus *cpus, char *text, size_t capacity);
 
-/* The affinity mask of the calling process. */
-bool tti_cpus_allowed(struct tti_cpu_list *list);
+/* The affinity mask of the calling process; false if it cannot be read. */
+bool tti_cpus_allowed(struct tti_cpus *cpus);
 
 #endif

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "base/host/cpu.h"
+#include "common/devices.h"
 #include "run/process/launch.h"
+#include "tools.h"
 
 bool tti_in_launcher(void)
 {
@@ -91,7 +93,7 @@ static const char *self_path(void)
 }
 
 struct threads {
-    bool (*run)(tutti_group *group, const void *options);
+    tti_rank_function *run;
     const void *options;
     atomic_int failed; /* relaxed: read after the threads were joined */
 };
@@ -99,14 +101,13 @@ struct threads {
 static tutti_status run_thread(tutti_group *group, void *user)
 {
     struct threads *threads = user;
-    if (!threads->run(group, threads->options)) {
+    if (threads->run(group, threads->options) != 0) {
         atomic_store_explicit(&threads->failed, 1, memory_order_relaxed);
     }
     return TUTTI_OK;
 }
 
-int tti_run_as_threads(const char *tool, int ranks, bool (*run)(tutti_group *group, const void *options),
-                       const void *options)
+int tti_run_as_threads(const char *tool, int ranks, tti_rank_function *run, const void *options)
 {
     struct threads threads = {.run = run, .options = options};
     tutti_error error;
@@ -115,6 +116,34 @@ int tti_run_as_threads(const char *tool, int ranks, bool (*run)(tutti_group *gro
         return 1;
     }
     return atomic_load_explicit(&threads.failed, memory_order_relaxed) != 0;
+}
+
+int tti_run_as_rank(const char *tool, int ranks, tutti_config config, const char *device, tti_rank_function *run,
+                    const void *options)
+{
+    tutti_group *world = NULL;
+    tutti_error error;
+    char text[32];
+    const char *settings[2];
+    tti_device_settings(device, text, settings);
+    config.settings = settings;
+    if (tutti_init(&config, &world, &error) != TUTTI_OK) {
+        fprintf(stderr, "%s: cannot join the job: %s\n", tool, error.message);
+        return 1;
+    }
+    const int size = tutti_group_size(world);
+    int code = TTI_EXIT_USAGE;
+    if (ranks == 0 || ranks == size) {
+        code = run(world, options);
+    } else if (tutti_group_rank(world) == 0) {
+        fprintf(stderr, "%s: -n %d, but the launcher has started %d ranks: leave out -n\n", tool, ranks, size);
+    }
+    if (code == TTI_EXIT_USAGE) {
+        tutti_barrier(world, NULL); /* a launcher ends a job when its first rank fails: rank 0 has to speak before */
+    }
+    tutti_group_destroy(world, NULL);
+    tutti_finalize(NULL);
+    return code;
 }
 
 int tti_launch_self(const char *command, int ranks, const char *const *arguments)

@@ -19,9 +19,16 @@ bool tti_backend_usable(const char *tool, const char *name);
 /* Whether the ranks of that backend are threads of one process. */
 bool tti_backend_has_threads(const char *name);
 
-/* Runs the ranks as threads of this process. Returns the exit code: 0 if `run` was true on all of them. */
-int tti_run_as_threads(const char *tool, int ranks, bool (*run)(tutti_group *group, const void *options),
-                       const void *options);
+/* What each rank runs, in the group of all; returns its exit code. */
+typedef int tti_rank_function(tutti_group *group, const void *options);
+
+/* Runs the ranks as threads of this process. Returns the exit code: 0 if that of each rank was. */
+int tti_run_as_threads(const char *tool, int ranks, tti_rank_function *run, const void *options);
+
+/* Runs one rank of the job of the environment, with `settings` in its configuration and on `device` (NULL: as the
+ * library decides). Returns the exit code: TTI_EXIT_USAGE unless the job has so many ranks (0: any number). */
+int tti_run_as_rank(const char *tool, int ranks, tutti_config config, const char *device, tti_rank_function *run,
+                    const void *options);
 
 /* Becomes `tutti run -n RANKS -- tutti COMMAND ARGUMENTS...`; the arguments are closed by NULL. Returns only when that
  * fails: 1, having said so. */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/number.h"
+#include "base/number.h"
 
 #define FLAG_EXITING    0x4u /* PF_EXITING of the kernel, in the flags of /proc/PID/stat */
 #define FIELD_EXIT_CODE 52   /* the last one there; counted from 1, the name in brackets is the second */

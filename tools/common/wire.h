@@ -3,15 +3,14 @@
 #ifndef TTI_TOOLS_WIRE_H
 #define TTI_TOOLS_WIRE_H
 
-#include <stdbool.h>
-#include <tutti/tutti.h>
+#include "kernels/wire_format.h"
 
-#define TTI_TOOL_WIRES "full|bf16|fp8"
+#define TTI_TOOL_WIRES "full|bf16|fp8" /* by their numbers */
 
-/* "full", "bf16", ... */
-const char *tti_tool_wire_name(tutti_wire wire);
-
-/* False: there is no such name, and *wire is unchanged. */
-bool tti_tool_wire_find(const char *name, tutti_wire *wire);
+static inline const char *tti_tool_wire_name(tutti_wire wire)
+{
+    const struct tti_wire_format *format = tti_wire_format(wire);
+    return format ? format->name : "full";
+}
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/options.h"
 #include "tools.h"
 
 enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE, OPTION_GROUP };
@@ -82,12 +83,9 @@ int tutti_tool_info(int argc, char **argv)
         "  tutti info --calibrate\n"
         "  tutti run -n 2 tutti info --group\n"
         "  tutti info --config";
-    struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
+    const struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
     struct choices choices = {0};
-    argp_err_exit_status = TTI_EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &choices) != 0) {
-        return TTI_EXIT_USAGE;
-    }
+    tti_options_read(&argp, argc, argv, 0, &choices);
     if (choices.json && !tti_json_usable("tutti info")) {
         return EXIT_FAILURE;
     }

@@ -111,12 +111,11 @@ void tti_info_system(struct tti_system_info *system)
     if (!read_value("/proc/cpuinfo", "model name", system->cpu, sizeof(system->cpu))) {
         snprintf(system->cpu, sizeof(system->cpu), "unknown");
     }
-    struct tti_cpu_list list;
-    if (tti_cpus_allowed(&list)) {
-        tti_cpu_list_format(&list, system->cpus, sizeof(system->cpus));
-        system->cpu_count = (int)list.count;
+    struct tti_cpus cpus;
+    if (tti_cpus_allowed(&cpus)) {
+        tti_cpus_format(&cpus, system->cpus, sizeof(system->cpus));
+        system->cpu_count = (int)tti_cpus_count(&cpus);
     }
-    tti_cpu_list_free(&list);
     system->cpu_quota = tti_cpu_quota();
     system->page_size = sysconf(_SC_PAGESIZE);
     system->huge_page_size = memory_value("Hugepagesize");

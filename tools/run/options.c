@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "base/host/cpu.h"
-#include "common/number.h"
+#include "base/number.h"
+#include "common/options.h"
 #include "run/exit_codes.h"
 #include "store/wire/secret.h"
 #include "tools.h"
@@ -39,7 +40,8 @@ enum {
     OPTION_NODE_TIMEOUT,
 };
 
-#define MASTER_PORT "29500" /* torchrun's */
+#define MASTER_PORT "29500"          /* torchrun's */
+#define BINDINGS    "core|numa|none" /* enum tti_bind */
 
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "The job:", 1},
@@ -61,7 +63,7 @@ static const struct argp_option argp_options[] = {
      1},
     {NULL, 0, NULL, 0, "CPUs:", 2},
     {"cpus", OPTION_CPUS, "LIST", 0, "Use only these CPUs, as in 0-3,8 (default: the affinity mask)", 2},
-    {"bind-to", OPTION_BIND, "core|numa|none", 0,
+    {"bind-to", OPTION_BIND, BINDINGS, 0,
      "Bind each rank to its share of the cores (core) or to a NUMA node (numa), or do not bind it (default none)", 2},
     {NULL, 0, NULL, 0, "Several nodes (the same command on each, with its own --node-rank):", 4},
     {"nnodes", OPTION_NODES, "M", 0, "Run the job on M nodes, 1 to 512 (default 1); each may have another -n", 4},
@@ -119,15 +121,6 @@ struct parser {
     bool node_rank_given;
 };
 
-static int64_t parse_seconds(struct argp_state *state, const char *option, const char *text)
-{
-    int64_t ms = 0;
-    if (!tti_parse_duration(text, &ms)) {
-        argp_error(state, "%s takes seconds (as in 90, 0.5, 5m, 2h), not '%s'", option, text);
-    }
-    return ms;
-}
-
 static void add_environment(struct argp_state *state, struct tti_run_options *options, const char *assignment)
 {
     /* These are the identity of a rank; with a wrong one ranks wait for each other without end. */
@@ -161,23 +154,10 @@ static void add_environment(struct argp_state *state, struct tti_run_options *op
     options->env = grown;
 }
 
-static void parse_bind(struct argp_state *state, struct tti_run_options *options, const char *text)
-{
-    static const char *const names[] = {[TTI_BIND_NONE] = "none", [TTI_BIND_CORE] = "core", [TTI_BIND_NUMA] = "numa"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            options->bind = (enum tti_bind)i;
-            return;
-        }
-    }
-    argp_error(state, "--bind-to takes core, numa or none, not '%s'", text);
-}
-
 static void parse_cpus(struct argp_state *state, struct tti_run_options *options, const char *text)
 {
-    struct tti_cpu_list wanted;
-    struct tti_cpu_list allowed;
-    if (!tti_cpu_list_parse(text, &wanted)) {
+    struct tti_cpus allowed;
+    if (!tti_cpus_parse(text, &options->cpus)) {
         argp_error(state, "--cpus takes CPU numbers (as in 0-3,8), not '%s'", text);
         return;
     }
@@ -185,16 +165,13 @@ static void parse_cpus(struct argp_state *state, struct tti_run_options *options
         argp_failure(state, TTI_EXIT_FAILED, 0, "cannot read the CPU affinity mask of this process");
         return;
     }
-    for (size_t i = 0; i < wanted.count; i++) {
-        if (!tti_cpu_list_has(&allowed, wanted.cpus[i])) {
+    for (int cpu = 0; cpu < TTI_CPUS; cpu++) {
+        if (tti_cpus_has(&options->cpus, cpu) && !tti_cpus_has(&allowed, cpu)) {
             char there[256];
-            tti_cpu_list_format(&allowed, there, sizeof(there));
-            argp_error(state, "--cpus %s: CPU %d is not available here; there are %s", text, wanted.cpus[i], there);
+            tti_cpus_format(&allowed, there, sizeof(there));
+            argp_error(state, "--cpus %s: CPU %d is not available here; there are %s", text, cpu, there);
         }
     }
-    tti_cpu_list_free(&allowed);
-    tti_cpu_list_free(&options->cpus);
-    options->cpus = wanted;
     options->cpus_given = true;
 }
 
@@ -242,8 +219,8 @@ static void complete(struct argp_state *state, const struct parser *parser)
     struct tti_run_options *options = parser->options;
     /* A rank per CPU of the mask would be throttled where the cgroup grants less time than that. */
     unsigned quota = tti_cpu_quota_whole();
-    size_t usable = quota > 0 && quota < options->cpus.count ? quota : options->cpus.count;
-    options->cpus_usable = (int)usable;
+    const size_t cpus = tti_cpus_count(&options->cpus);
+    options->cpus_usable = (int)(quota > 0 && quota < cpus ? quota : cpus);
     options->ranks = options->cpus_usable < TTI_MAX_RANKS ? options->cpus_usable : TTI_MAX_RANKS;
     if (parser->ranks && strcmp(parser->ranks, "auto") != 0) {
         int64_t ranks = 0;
@@ -280,13 +257,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->backend = argument;
         return 0;
     case OPTION_TIMEOUT:
-        options->timeout_ms = parse_seconds(state, "--timeout", argument);
+        options->timeout_ms = tti_duration_option(state, "--timeout", argument);
         if (options->timeout_ms == 0) {
             argp_error(state, "--timeout must be more than 0");
         }
         return 0;
     case OPTION_GRACE:
-        options->grace_ms = parse_seconds(state, "--grace", argument);
+        options->grace_ms = tti_duration_option(state, "--grace", argument);
         return 0;
     case OPTION_ENV:
         add_environment(state, options, argument);
@@ -301,7 +278,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->prefix = false;
         return 0;
     case OPTION_BIND:
-        parse_bind(state, options, argument);
+        options->bind = (enum tti_bind)tti_word_option(state, "--bind-to", BINDINGS, argument);
         return 0;
     case OPTION_CPUS:
         parse_cpus(state, options, argument);
@@ -326,10 +303,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         options->master_port = (int)tti_number_option(state, "--master-port", argument, 1, 65535);
         return 0;
     case OPTION_JOIN_TIMEOUT:
-        options->join_timeout_ms = parse_seconds(state, "--join-timeout", argument);
+        options->join_timeout_ms = tti_duration_option(state, "--join-timeout", argument);
         return 0;
     case OPTION_NODE_TIMEOUT:
-        options->node_timeout_ms = parse_seconds(state, "--node-timeout", argument);
+        options->node_timeout_ms = tti_duration_option(state, "--node-timeout", argument);
         if (options->node_timeout_ms < 1000 || options->node_timeout_ms > 86400000) {
             argp_error(state, "--node-timeout must be at least 1 second, and at most a day");
         }
@@ -358,7 +335,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 void tti_run_options_parse(struct tti_run_options *options, int argc, char **argv)
 {
-    *options = (struct tti_run_options){.timeout_ms = -1,
+    *options = (struct tti_run_options){.bind = TTI_BIND_NONE,
+                                        .timeout_ms = -1,
                                         .grace_ms = 5000,
                                         .only_rank = -1,
                                         .prefix = true,
@@ -373,18 +351,12 @@ void tti_run_options_parse(struct tti_run_options *options, int argc, char **arg
     const char *trace_dir = getenv("TUTTI_TRACE_DIR");
     options->trace_dir = trace_dir && *trace_dir ? trace_dir : NULL;
     struct parser parser = {.options = options};
-    struct argp argp = {argp_options, parse, "[--] PROGRAM [ARGUMENT...]", argp_doc, NULL, NULL, NULL};
-    argp_err_exit_status = TTI_EXIT_USAGE;
-    error_t result = argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &parser);
-    if (result != 0) {
-        fprintf(stderr, "tutti run: cannot read the command line: %s\n", strerror(result));
-        exit(TTI_EXIT_FAILED);
-    }
+    const struct argp argp = {argp_options, parse, "[--] PROGRAM [ARGUMENT...]", argp_doc, NULL, NULL, NULL};
+    tti_options_read(&argp, argc, argv, ARGP_IN_ORDER, &parser);
 }
 
 void tti_run_options_free(struct tti_run_options *options)
 {
-    tti_cpu_list_free(&options->cpus);
     free(options->env);
     options->env = NULL;
 }

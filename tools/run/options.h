@@ -12,12 +12,12 @@
 #define TTI_MAX_RANKS 4096
 #define TTI_MAX_NODES 512 /* each costs node 0 two threads */
 
-enum tti_bind { TTI_BIND_NONE, TTI_BIND_CORE, TTI_BIND_NUMA };
+enum tti_bind { TTI_BIND_CORE, TTI_BIND_NUMA, TTI_BIND_NONE };
 
 struct tti_run_options {
     int ranks;
-    int cpus_usable;          /* affinity, --cpus and cgroup quota taken together */
-    struct tti_cpu_list cpus; /* the CPUs the job may use */
+    int cpus_usable;      /* affinity, --cpus and cgroup quota taken together */
+    struct tti_cpus cpus; /* the CPUs the job may use */
     bool cpus_given;
     enum tti_bind bind;
     const char *backend; /* NULL = not said */

@@ -140,14 +140,13 @@ static int dry_run(const struct tti_run_options *options, const struct tti_job_i
         printf("# as if all %d nodes had %d ranks\n", options->nodes, options->ranks);
     }
     for (int local = 0; local < options->ranks; local++) {
-        struct tti_cpu_list cpus;
-        char **variables = tti_run_environment_own(options, identity, local);
-        if (!variables || !tti_run_affinity(options, local, &cpus)) {
-            tti_run_environment_free(variables);
+        struct tti_cpus cpus;
+        char where[256];
+        char **variables = tti_run_environment(options, identity, local, -1, false);
+        if (!variables) {
             return complain("make the environment", ENOMEM);
         }
-        char where[256];
-        tti_cpu_list_format(cpus.count ? &cpus : &options->cpus, where, sizeof(where));
+        tti_cpus_format(tti_run_affinity(options, local, &cpus) ? &cpus : &options->cpus, where, sizeof(where));
         printf("# rank %d on CPUs %s\nenv", identity->first_rank + local, where);
         for (char **variable = variables; *variable; variable++) {
             print_quoted(*variable);
@@ -157,7 +156,6 @@ static int dry_run(const struct tti_run_options *options, const struct tti_job_i
             print_quoted(*argument);
         }
         printf("\n");
-        tti_cpu_list_free(&cpus);
         tti_run_environment_free(variables);
     }
     return 0;

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/number.h"
+#include "base/number.h"
+#include "common/options.h"
 #include "tools.h"
 #include "trace/find.h"
 
 enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS };
+#define FORMATS "text|json|chrome"
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME };
 enum { OPTION_JOB = 256, OPTION_FORMAT };
 
@@ -29,7 +31,7 @@ static const struct argp_option argp_options[] = {
     {"pid", 'p', "PID", 0, "Read the record of a running process; may be repeated", 1},
     {"job", OPTION_JOB, "NAME", 0,
      "Read the records of all processes of a job on this host (TUTTI_JOB in a rank's environment)", 1},
-    {"format", OPTION_FORMAT, "text|json|chrome", 0,
+    {"format", OPTION_FORMAT, FORMATS, 0,
      "Write text: which rank waits for which, and the last operations (default); json: all facts of the records; "
      "chrome: a timeline for ui.perfetto.dev",
      2},
@@ -79,19 +81,6 @@ static void take_pid(struct argp_state *state, struct request *w, const char *te
     note_source(w, "process", text, good, why);
 }
 
-static void take_format(struct argp_state *state, struct request *w, const char *text)
-{
-    static const char *const names[] = {[FORMAT_TEXT] = "text", [FORMAT_JSON] = "json", [FORMAT_CHROME] = "chrome"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(names[i], text) == 0) {
-            w->format = (enum format)i;
-            w->format_given = true;
-            return;
-        }
-    }
-    argp_error(state, "--format takes text, json or chrome, not '%s'", text);
-}
-
 static void take_action(struct argp_state *state, struct request *w, const char *word)
 {
     if (strcmp(word, "dump") == 0) {
@@ -130,7 +119,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         note_source(w, "job", argument, good, why);
         return 0;
     case OPTION_FORMAT:
-        take_format(state, w, argument);
+        w->format = (enum format)tti_word_option(state, "--format", FORMATS, argument);
+        w->format_given = true;
         return 0;
     case 'o':
         w->output = argument;
@@ -199,11 +189,8 @@ static void leave_out(struct request *w)
 int tutti_tool_trace(int argc, char **argv)
 {
     struct request w = {.action = ACTION_NONE};
-    struct argp argp = {argp_options, parse, "dump|metrics [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
-    argp_err_exit_status = TTI_EXIT_USAGE;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &w) != 0) {
-        return TTI_EXIT_USAGE;
-    }
+    const struct argp argp = {argp_options, parse, "dump|metrics [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
+    tti_options_read(&argp, argc, argv, 0, &w);
     tti_found_sort(&w.found);
     if (w.action == ACTION_DUMP) { /* counters name the job of each record */
         leave_out(&w);

@@ -4,7 +4,7 @@
 
 #include <argp.h>
 
-#include "common/number.h"
+#include "common/options.h"
 #include "tools.h"
 
 enum { OPTION_STEP = 256, OPTION_CHUNKS, OPTION_BACKEND };
@@ -73,11 +73,8 @@ int tti_overlap_tool(int argc, char **argv)
     struct tti_bench_options options = {
         .overlap = true, .dtype = TUTTI_F32, .op = TUTTI_SUM, .iterations = 100, .step_ms = 10, .chunks = 8};
     const struct argp argp = {argp_options, parse, NULL, argp_doc, NULL, NULL, NULL};
-    argp_err_exit_status = TTI_EXIT_USAGE;
     argv[0] = full_name;
-    if (argp_parse(&argp, argc, argv, 0, NULL, &options) != 0) {
-        return TTI_EXIT_USAGE;
-    }
+    tti_options_read(&argp, argc, argv, 0, &options);
     argv[0] = name; /* the started ranks get the same arguments */
     options.most = tti_overlap_bytes(options.chunks);
     return tti_bench_start(&options, argv);

@@ -32,11 +32,6 @@ bool tti_status_is_crash(int status)
     return WIFSIGNALED(status) && WTERMSIG(status) != SIGABRT && WTERMSIG(status) != SIGPIPE;
 }
 
-static bool has_crashed(const struct tti_rank *rank)
-{
-    return tti_status_is_crash(rank->status);
-}
-
 void tti_job_record_end(struct tti_job *job, int rank, int status)
 {
     struct tti_rank *ended = &job->ranks[rank];
@@ -107,8 +102,8 @@ void tti_job_find_first_failed(struct tti_job *job)
         if (!rank->suspect || !has_failed(rank)) {
             continue;
         }
-        if (!worst || has_crashed(rank) > has_crashed(worst) ||
-            (has_crashed(rank) == has_crashed(worst) && rank->order < worst->order)) {
+        const int worse = worst ? tti_status_is_crash(rank->status) - tti_status_is_crash(worst->status) : 1;
+        if (worse > 0 || (worse == 0 && rank->order < worst->order)) {
             worst = rank;
         }
     }

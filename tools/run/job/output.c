@@ -25,7 +25,6 @@
 #define LINE_CAPACITY 32768
 #define QUEUE_LIMIT   (1 << 20) /* beyond this, ranks are not read until the terminal has caught up */
 #define REDRAW_LIMIT  160       /* longer unfinished lines may have wrapped and are ended instead of redrawn */
-#define NOT_POLLED    SIZE_MAX
 
 struct stream {
     struct tti_stream_info info;
@@ -35,7 +34,6 @@ struct stream {
     size_t shown;   /* how much of it is on the terminal already */
     bool fresh;     /* the next visible byte needs the prefix */
     bool broken_up; /* a part of this line was ended by us: if nothing follows, there is nothing to end */
-    size_t entry;
 };
 
 /* Where lines go: one per file, so that stdout and stderr on the same terminal keep their order. */
@@ -48,7 +46,6 @@ struct sink {
     size_t end;
     size_t capacity;
     struct stream *open; /* whose unfinished line stands at the cursor */
-    size_t entry;
 };
 
 struct tti_output {
@@ -420,34 +417,25 @@ void tti_output_message(struct tti_output *output, const char *format, ...)
     }
 }
 
-size_t tti_output_poll(struct tti_output *output, struct pollfd *entries)
+size_t tti_output_poll(const struct tti_output *output, struct pollfd *entries)
 {
-    size_t count = 0;
     for (size_t i = 0; i < output->count; i++) {
-        struct stream *stream = &output->streams[i];
-        bool crowded = stream->info.show && stream->sink->end - stream->sink->start > QUEUE_LIMIT;
-        stream->entry = NOT_POLLED;
-        if (stream->info.fd >= 0 && !crowded) {
-            stream->entry = count;
-            entries[count++] = (struct pollfd){.fd = stream->info.fd, .events = POLLIN};
-        }
+        const struct stream *stream = &output->streams[i];
+        const bool crowded = stream->info.show && stream->sink->end - stream->sink->start > QUEUE_LIMIT;
+        entries[i] = (struct pollfd){.fd = crowded ? -1 : stream->info.fd, .events = POLLIN}; /* poll passes over -1 */
     }
     for (size_t i = 0; i < 2; i++) {
-        struct sink *sink = &output->sinks[i];
-        sink->entry = NOT_POLLED;
-        if (sink->end > sink->start) {
-            sink->entry = count;
-            entries[count++] = (struct pollfd){.fd = sink->fd, .events = POLLOUT};
-        }
+        const struct sink *sink = &output->sinks[i];
+        entries[output->count + i] = (struct pollfd){.fd = sink->end > sink->start ? sink->fd : -1, .events = POLLOUT};
     }
-    return count;
+    return output->count + 2;
 }
 
 void tti_output_handle(struct tti_output *output, const struct pollfd *entries)
 {
     for (size_t i = 0; i < output->count; i++) {
         struct stream *stream = &output->streams[i];
-        if (stream->entry != NOT_POLLED && entries[stream->entry].revents != 0 && stream->info.fd >= 0) {
+        if (entries[i].revents != 0 && stream->info.fd >= 0) {
             read_stream(output, stream);
         }
     }

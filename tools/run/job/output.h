@@ -28,8 +28,8 @@ bool tti_output_add(struct tti_output *output, const struct tti_stream_info *inf
 /* A line of the launcher itself, on standard error in order with the ranks' lines. */
 __attribute__((format(printf, 2, 3))) void tti_output_message(struct tti_output *output, const char *format, ...);
 
-/* For poll: fills at most streams + 2 entries and returns their number; handle gets the same entries back. */
-size_t tti_output_poll(struct tti_output *output, struct pollfd *entries);
+/* For poll: fills streams + 2 entries and returns their number; handle gets the same entries back. */
+size_t tti_output_poll(const struct tti_output *output, struct pollfd *entries);
 void tti_output_handle(struct tti_output *output, const struct pollfd *entries);
 
 /* Whether an unfinished line waits to be shown should nothing follow soon, and showing it. */

@@ -136,23 +136,22 @@ static bool start_rank(struct tti_job *job, int local, struct tti_spawn *spawn)
                   !make_stream(job, rank, STDERR_FILENO, &spawn->stderr_fd))) {
         return false;
     }
-    struct tti_cpu_list cpus;
+    struct tti_cpus cpus;
     if (!tti_report_prepare(job, local)) {
         return fail_system(job, "keep a record in", options->trace_dir);
     }
     spawn->flight_fd = job->ranks[local].flight_fd;
-    spawn->environment = tti_run_environment(options, job->identity, local, spawn->flight_fd);
-    if (!spawn->environment || !tti_run_affinity(options, local, &cpus)) {
+    spawn->environment = tti_run_environment(options, job->identity, local, spawn->flight_fd, true);
+    if (!spawn->environment) {
         tti_output_message(job->output, "out of memory");
         return fail(job, TTI_EXIT_FAILED);
     }
     char why[512];
     int code = 0;
     char where[256];
-    tti_cpu_list_format(&cpus, where, sizeof(where));
-    spawn->cpus = &cpus;
+    spawn->cpus = tti_run_affinity(options, local, &cpus) ? &cpus : NULL;
+    tti_cpus_format(&cpus, where, sizeof(where));
     pid_t pid = tti_run_spawn(spawn, &code, why, sizeof(why));
-    tti_cpu_list_free(&cpus);
     if (pid < 0) {
         tti_output_message(job->output, "%s", why);
         return fail(job, code);

@@ -281,19 +281,13 @@ static void close_terminal(struct tti_job *job)
 }
 
 /* The terminal to rank 0. A launcher in the background does not read: it would be stopped. */
-static size_t poll_terminal(const struct tti_job *job, struct pollfd *entry)
+static struct pollfd poll_terminal(const struct tti_job *job)
 {
-    if (job->terminal_pipe < 0) {
-        return 0;
+    if (job->terminal_pipe >= 0 && job->input_end > job->input_start) {
+        return (struct pollfd){.fd = job->terminal_pipe, .events = POLLOUT};
     }
-    if (job->input_end > job->input_start) {
-        *entry = (struct pollfd){.fd = job->terminal_pipe, .events = POLLOUT};
-    } else if (tcgetpgrp(STDIN_FILENO) == getpgrp()) {
-        *entry = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
-    } else {
-        return 0;
-    }
-    return 1;
+    const bool reads = job->terminal_pipe >= 0 && tcgetpgrp(STDIN_FILENO) == getpgrp();
+    return (struct pollfd){.fd = reads ? STDIN_FILENO : -1, .events = POLLIN};
 }
 
 static void handle_terminal(struct tti_job *job, const struct pollfd *entry)
@@ -342,25 +336,23 @@ static bool is_over_everywhere(struct tti_job *job)
     return over && tti_shutdown_is_done(job->shutdown);
 }
 
-/* Entries: signals, other nodes, the terminal, the output. `entries` has room for all. */
+/* Entries: signals, other nodes, the terminal, the output. `entries` has room for all. Poll passes over -1. */
 static void supervise(struct tti_job *job, struct pollfd *entries)
 {
-    const int nodes_fd = job->shutdown ? tti_shutdown_fd(job->shutdown) : -1; /* poll passes over -1 */
+    const int nodes_fd = job->shutdown ? tti_shutdown_fd(job->shutdown) : -1;
+    struct pollfd *const output = entries + 3;
     while (!is_over_everywhere(job)) {
         entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
         entries[1] = (struct pollfd){.fd = nodes_fd, .events = POLLIN};
-        size_t terminal = poll_terminal(job, &entries[2]);
-        struct pollfd *output = entries + 2 + terminal;
-        size_t count = 2 + terminal + tti_output_poll(job->output, output);
+        entries[2] = poll_terminal(job);
+        const size_t count = 3 + tti_output_poll(job->output, output);
         int ready = poll(entries, count, poll_timeout(job));
         if (ready == 0) {
             tti_output_show_partial(job->output);
         }
         if (ready >= 0) {
             tti_output_handle(job->output, output);
-            if (terminal) {
-                handle_terminal(job, &entries[2]);
-            }
+            handle_terminal(job, &entries[2]);
             handle_signals(job);
         }
         handle_deadlines(job);

@@ -10,11 +10,13 @@
  */
 #include "run/nodes/link.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,11 +25,7 @@
 #define HEARTBEATS      4    /* in the time-out of the link */
 #define MAX_INTERVAL_MS 1000 /* between two heartbeats */
 #define KEY_BYTES       64
-
-struct tti_queued_message {
-    struct tti_queued_message *next;
-    struct tti_node_message message;
-};
+#define MESSAGES        8 /* on one link; a launcher sends four at most: FAILED, DONE, REPORT, ACK */
 
 struct tti_link {
     struct tti_store *store;
@@ -39,89 +37,49 @@ struct tti_link {
     pthread_t writer;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct tti_message_list list; /* to be sent; from here on under the lock */
+    struct tti_node_message messages[MESSAGES]; /* to be sent, in their order; from here on under the lock */
+    int queued;
+    int sent;
     bool closing;
     bool dead; /* LOST has been delivered */
 };
 
 /* ---- the queue --------------------------------------------------------------------------------------------------- */
 
-static void push(struct tti_message_list *list, struct tti_queued_message *entry)
-{
-    *list->last = entry;
-    list->last = &entry->next;
-}
-
-static struct tti_queued_message *pop(struct tti_message_list *list)
-{
-    struct tti_queued_message *entry = list->first;
-    if (entry) {
-        list->first = entry->next;
-        list->last = list->first ? list->last : &list->first;
-    }
-    return entry;
-}
+static_assert(sizeof(struct tti_node_message) <= PIPE_BUF, "a pipe takes and gives a message as a whole");
 
 bool tti_message_queue_open(struct tti_message_queue *queue)
 {
-    *queue = (struct tti_message_queue){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    queue->list.last = &queue->list.first;
-    return queue->fd >= 0 && pthread_mutex_init(&queue->lock, NULL) == 0;
-}
-
-static struct tti_queued_message *new_entry(int kind, int from, const struct tti_node_report *report)
-{
-    struct tti_queued_message *entry = calloc(1, sizeof(*entry));
-    if (entry) {
-        entry->message.kind = kind;
-        entry->message.from = from;
-        if (report) {
-            entry->message.report = *report;
-        }
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
     }
-    return entry;
-}
-
-/* Without memory the message is dropped, and the job ends by the time-out of the link. */
-static void queue_push(struct tti_message_queue *queue, struct tti_queued_message *entry)
-{
-    if (!entry) {
-        return;
-    }
-    const uint64_t one = 1;
-    pthread_mutex_lock(&queue->lock);
-    push(&queue->list, entry);
-    pthread_mutex_unlock(&queue->lock);
-    ssize_t written = write(queue->fd, &one, sizeof(one));
-    (void)written; /* fails only when it is signalled already */
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    *queue = (struct tti_message_queue){.fd = ends[0], .input = ends[1]};
+    return true;
 }
 
 bool tti_message_queue_pop(struct tti_message_queue *queue, struct tti_node_message *message)
 {
-    uint64_t count;
-    pthread_mutex_lock(&queue->lock);
-    struct tti_queued_message *entry = pop(&queue->list);
-    if (!entry && read(queue->fd, &count, sizeof(count)) < 0) {
-        count = 0; /* nothing was signalled */
-    }
-    pthread_mutex_unlock(&queue->lock);
-    if (entry) {
-        *message = entry->message;
-        free(entry);
-    }
-    return entry != NULL;
+    return read(queue->fd, message, sizeof(*message)) == (ssize_t)sizeof(*message);
 }
 
-void tti_message_queue_close(struct tti_message_queue *queue)
+/* Waits while the pipe is full. */
+static void queue_push(struct tti_message_queue *queue, const struct tti_node_message *message)
 {
-    struct tti_node_message message;
-    if (queue->fd < 0) {
-        return;
+    ssize_t written = 0;
+    do {
+        written = write(queue->input, message, sizeof(*message));
+    } while (written < 0 && errno == EINTR); /* EPIPE: the launcher reads no more */
+}
+
+static struct tti_node_message message_of(int kind, int from, const struct tti_node_report *report)
+{
+    struct tti_node_message message = {.kind = kind, .from = from};
+    if (report) {
+        message.report = *report;
     }
-    while (tti_message_queue_pop(queue, &message)) {
-    }
-    pthread_mutex_destroy(&queue->lock);
-    close(queue->fd);
+    return message;
 }
 
 /* ---- the threads ------------------------------------------------------------------------------------------------- */
@@ -145,7 +103,8 @@ static void give_up(struct tti_link *link, tutti_status status, const char *mess
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
     if (first) {
-        queue_push(link->queue, new_entry(TTI_NODE_LOST, link->peer, &report));
+        const struct tti_node_message lost = message_of(TTI_NODE_LOST, link->peer, &report);
+        queue_push(link->queue, &lost);
     }
 }
 
@@ -196,7 +155,7 @@ static void *receive_thread_main(void *argument)
         message.from = link->peer;
         tti_nodes_sanitize_text(message.report.text, sizeof(message.report.text));
         if (message.kind != TTI_NODE_HEARTBEAT) {
-            queue_push(link->queue, new_entry(message.kind, link->peer, &message.report));
+            queue_push(link->queue, &message);
         }
         if (message.kind == TTI_NODE_DECISION || message.kind == TTI_NODE_ACK) {
             break;
@@ -205,22 +164,20 @@ static void *receive_thread_main(void *argument)
     return NULL;
 }
 
-/* The next message, or a heartbeat; NULL when the link is closed or dead. */
-static struct tti_queued_message *next_entry(struct tti_link *link, int64_t heartbeat_ms)
+/* The next message, or a heartbeat; false when the link is closed or dead. */
+static bool next_message(struct tti_link *link, int64_t heartbeat_ms, struct tti_node_message *message)
 {
-    struct tti_queued_message *entry = NULL;
     const int64_t until = tti_deadline_ns(tti_now_ns(), heartbeat_ms);
     const struct timespec time = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     pthread_mutex_lock(&link->lock);
-    while (!link->list.first && !link->closing && !link->dead && tti_now_ns() < until) {
+    while (link->sent == link->queued && !link->closing && !link->dead && tti_now_ns() < until) {
         pthread_cond_timedwait(&link->changed, &link->lock, &time);
     }
-    const bool ends = link->dead || (link->closing && !link->list.first);
-    if (!ends) {
-        entry = pop(&link->list);
-    }
+    const bool waits = link->sent < link->queued;
+    const bool ends = link->dead || (link->closing && !waits);
+    *message = waits ? link->messages[link->sent++] : message_of(TTI_NODE_HEARTBEAT, link->own, NULL);
     pthread_mutex_unlock(&link->lock);
-    return ends ? NULL : entry ? entry : new_entry(TTI_NODE_HEARTBEAT, link->own, NULL);
+    return !ends;
 }
 
 /* Delivers one message; tries again while the store does not answer. False: the link is lost and has reported that. */
@@ -247,11 +204,10 @@ static void *send_thread_main(void *argument)
     struct tti_link *link = argument;
     const int64_t share = link->heartbeat_timeout_ms / HEARTBEATS;
     const int64_t heartbeat_ms = share < MAX_INTERVAL_MS ? share : MAX_INTERVAL_MS;
-    struct tti_queued_message *entry;
+    struct tti_node_message message;
     bool good = true;
-    for (unsigned long number = 0; good && (entry = next_entry(link, heartbeat_ms)) != NULL; number++) {
-        good = deliver(link, number, &entry->message);
-        free(entry);
+    for (unsigned long number = 0; good && next_message(link, heartbeat_ms, &message); number++) {
+        good = deliver(link, number, &message);
     }
     return NULL;
 }
@@ -266,7 +222,6 @@ struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue
     }
     *link = (struct tti_link){
         .store = store, .queue = queue, .own = own, .peer = peer, .heartbeat_timeout_ms = heartbeat_timeout_ms};
-    link->list.last = &link->list.first;
     pthread_mutex_init(&link->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -288,12 +243,10 @@ struct tti_link *tti_link_open(struct tti_store *store, struct tti_message_queue
 
 void tti_link_send(struct tti_link *link, enum tti_node_message_kind kind, const struct tti_node_report *report)
 {
-    struct tti_queued_message *entry = new_entry((int)kind, link->own, report);
-    if (!entry) {
-        return;
-    }
     pthread_mutex_lock(&link->lock);
-    push(&link->list, entry);
+    if (link->queued < MESSAGES) {
+        link->messages[link->queued++] = message_of((int)kind, link->own, report);
+    }
     pthread_cond_broadcast(&link->changed);
     pthread_mutex_unlock(&link->lock);
 }
@@ -309,9 +262,6 @@ void tti_link_close(struct tti_link *link)
     pthread_mutex_unlock(&link->lock);
     pthread_join(link->writer, NULL);
     pthread_join(link->reader, NULL);
-    for (struct tti_queued_message *entry = pop(&link->list); entry; entry = pop(&link->list)) {
-        free(entry);
-    }
     pthread_cond_destroy(&link->changed);
     pthread_mutex_destroy(&link->lock);
     free(link);

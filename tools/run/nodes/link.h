@@ -3,7 +3,6 @@
 #ifndef TTI_RUN_NODES_LINK_H
 #define TTI_RUN_NODES_LINK_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,21 +45,16 @@ struct tti_node_message {
     struct tti_node_report report;
 };
 
-struct tti_message_list {
-    struct tti_queued_message *first;
-    struct tti_queued_message **last;
-};
-
-/* The messages of all links. `fd` is readable while there are some. */
+/* The messages of all links, in a pipe. `fd` is readable while there are some. */
 struct tti_message_queue {
-    pthread_mutex_t lock;
-    struct tti_message_list list;
     int fd;
+    int input; /* where links write */
 };
 
+/* The owner closes both ends: `fd` before the links, so that none of them waits for room; `input` behind them. */
 bool tti_message_queue_open(struct tti_message_queue *queue);
+/* False: there is none. */
 bool tti_message_queue_pop(struct tti_message_queue *queue, struct tti_node_message *message);
-void tti_message_queue_close(struct tti_message_queue *queue);
 
 struct tti_link;
 

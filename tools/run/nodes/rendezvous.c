@@ -34,7 +34,7 @@ struct rendezvous {
     struct tti_nodes *nodes;
     const struct tti_run_options *options;
     struct tti_node_info own;
-    char where[300]; /* HOST:PORT */
+    const char *where; /* HOST:PORT */
     int64_t deadline_ns;
     bool announced; /* that we wait */
     bool refused;   /* another launcher is this node */
@@ -172,14 +172,9 @@ static int reach(struct rendezvous *m, const char *url)
                       error.message, concerns_token(status) ? "" : "; check --master-addr and --master-port");
 }
 
-static int open_store(struct rendezvous *m)
+static int open_store(struct rendezvous *m, const char *url)
 {
-    char url[320];
     const struct tti_run_options *options = m->options;
-    const bool v6 = strchr(options->master_addr, ':') != NULL;
-    snprintf(m->where, sizeof(m->where), "%s%s%s:%d", v6 ? "[" : "", options->master_addr, v6 ? "]" : "",
-             options->master_port);
-    snprintf(url, sizeof(url), "tcp://%s", m->where);
     m->deadline_ns = tti_deadline_ns(tti_now_ns(), options->join_timeout_ms);
     const int code = m->own.node == 0 ? serve(m, url) : reach(m, url);
     if (code == 0) {
@@ -367,14 +362,13 @@ static int number_ranks(struct rendezvous *m, struct tti_job_identity *identity)
     identity->first_rank = (int)before;
     identity->world_size = (int)all;
     identity->port = m->nodes->infos[0].torch_port;
-    snprintf(identity->store, sizeof(identity->store), "tcp://%s", m->where);
     return 0;
 }
 
 int tti_nodes_rendezvous(struct tti_nodes *nodes, const struct tti_run_options *options,
                          struct tti_job_identity *identity, int code, const char *why)
 {
-    struct rendezvous m = {.nodes = nodes, .options = options};
+    struct rendezvous m = {.nodes = nodes, .options = options, .where = identity->store + strlen("tcp://")};
     *nodes = (struct tti_nodes){
         .node = options->node_rank, .count = options->nodes, .heartbeat_timeout_ms = options->node_timeout_ms};
     nodes->infos = calloc((size_t)options->nodes, sizeof(*nodes->infos));
@@ -382,7 +376,7 @@ int tti_nodes_rendezvous(struct tti_nodes *nodes, const struct tti_run_options *
         return fail("out of memory for %d nodes", options->nodes);
     }
     fill_node_info(&m, identity, code, why);
-    int result = open_store(&m);
+    int result = open_store(&m, identity->store);
     if (result == 0 && (result = exchange(&m)) == 0) {
         result = number_ranks(&m, identity);
     }

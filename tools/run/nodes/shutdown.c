@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "run/exit_codes.h"
 #include "run/job/first_failure.h"
@@ -279,10 +280,8 @@ struct tti_shutdown *tti_shutdown_open(const struct tti_nodes *nodes)
     }
     shutdown->nodes = nodes;
     shutdown->members = calloc((size_t)nodes->count, sizeof(*shutdown->members));
+    shutdown->queue = (struct tti_message_queue){.fd = -1, .input = -1};
     bool good = shutdown->members && tti_message_queue_open(&shutdown->queue);
-    if (!good) {
-        shutdown->queue.fd = -1;
-    }
     const int first = nodes->node == 0 ? 1 : 0;
     const int last = nodes->node == 0 ? nodes->count - 1 : 0;
     for (int r = first; r <= last && good; r++) {
@@ -389,10 +388,15 @@ void tti_shutdown_close(struct tti_shutdown *shutdown)
     if (!shutdown) {
         return;
     }
+    if (shutdown->queue.fd >= 0) {
+        close(shutdown->queue.fd);
+    }
     for (int r = 0; shutdown->members && r < shutdown->nodes->count; r++) {
         tti_link_close(shutdown->members[r].link);
     }
-    tti_message_queue_close(&shutdown->queue);
+    if (shutdown->queue.input >= 0) {
+        close(shutdown->queue.input);
+    }
     free(shutdown->members);
     free(shutdown);
 }

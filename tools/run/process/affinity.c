@@ -8,123 +8,75 @@
 #include "run/process/affinity.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
-static bool add_all(struct tti_cpu_list *list, const struct tti_cpu_list *more)
-{
-    for (size_t i = 0; i < more->count; i++) {
-        if (!tti_cpu_list_add(list, more->cpus[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Splits the allowed CPUs into places (cores or nodes), in order of their first CPU. */
-struct places {
-    struct tti_cpu_list *lists;
-    size_t count;
-};
-
-static void places_free(struct places *places)
-{
-    for (size_t i = 0; i < places->count; i++) {
-        tti_cpu_list_free(&places->lists[i]);
-    }
-    free(places->lists);
-    *places = (struct places){0};
-}
-
-/* Adds the part of `siblings` that is allowed as a new place. */
-static bool places_add(struct places *places, const struct tti_cpu_list *siblings, const struct tti_cpu_list *allowed)
-{
-    struct tti_cpu_list *grown = realloc(places->lists, (places->count + 1) * sizeof(*grown));
-    if (!grown) {
-        return false;
-    }
-    places->lists = grown;
-    struct tti_cpu_list *place = &grown[places->count++];
-    *place = (struct tti_cpu_list){0};
-    for (size_t i = 0; i < siblings->count; i++) {
-        if (tti_cpu_list_has(allowed, siblings->cpus[i]) && !tti_cpu_list_add(place, siblings->cpus[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The CPUs that share a core or a NUMA node with `cpu`; the CPU alone (or all of them) where /sys has no such file. */
-static bool siblings_of(int cpu, const struct tti_run_options *options, struct tti_cpu_list *siblings)
+/* The CPUs that share a core or a NUMA node with `cpu`, as far as the job may use them: the CPU's place. Where /sys has
+ * no such file, that is the CPU alone, or all of them. */
+static void find_place(int cpu, const struct tti_run_options *options, struct tti_cpus *place)
 {
     char path[128];
     if (options->bind == TTI_BIND_CORE) {
         snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        if (tti_cpu_list_read(path, siblings) && tti_cpu_list_has(siblings, cpu)) {
-            return true;
+        if (!tti_cpus_read(path, place) || !tti_cpus_has(place, cpu)) {
+            memset(place, 0, sizeof(*place));
+            tti_cpus_add(place, cpu);
         }
-        tti_cpu_list_free(siblings);
-        return tti_cpu_list_add(siblings, cpu);
-    }
-    for (int node = 0; node < 1024; node++) {
-        snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
-        if (tti_cpu_list_read(path, siblings) && tti_cpu_list_has(siblings, cpu)) {
-            return true;
+    } else {
+        bool found = false;
+        for (int node = 0; node < 1024 && !found; node++) {
+            snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
+            found = tti_cpus_read(path, place) && tti_cpus_has(place, cpu);
         }
-        tti_cpu_list_free(siblings);
+        *place = found ? *place : options->cpus;
     }
-    return add_all(siblings, &options->cpus);
+    tti_cpus_cut(place, &options->cpus);
 }
 
-static bool find_places(const struct tti_run_options *options, struct places *places)
+/* The first CPU of each place. */
+static void find_places(const struct tti_run_options *options, struct tti_cpus *firsts)
 {
-    for (size_t i = 0; i < options->cpus.count; i++) {
-        int cpu = options->cpus.cpus[i];
-        bool known = false;
-        for (size_t j = 0; j < places->count && !known; j++) {
-            known = tti_cpu_list_has(&places->lists[j], cpu);
-        }
-        if (known) {
-            continue;
-        }
-        struct tti_cpu_list siblings = {0};
-        bool good = siblings_of(cpu, options, &siblings) && places_add(places, &siblings, &options->cpus);
-        tti_cpu_list_free(&siblings);
-        if (!good) {
-            return false;
+    struct tti_cpus known = {0};
+    for (int cpu = 0; cpu < TTI_CPUS; cpu++) {
+        if (tti_cpus_has(&options->cpus, cpu) && !tti_cpus_has(&known, cpu)) {
+            struct tti_cpus place;
+            find_place(cpu, options, &place);
+            tti_cpus_join(&known, &place);
+            tti_cpus_add(firsts, cpu);
         }
     }
-    return places->count > 0;
 }
 
 /* The share of one rank: at least one place, and of nodes exactly one. */
-static bool add_share(const struct tti_run_options *options, int rank, struct tti_cpu_list *list)
+static void add_share(const struct tti_run_options *options, int rank, struct tti_cpus *cpus)
 {
-    struct places places = {0};
-    bool good = find_places(options, &places);
-    size_t ranks = (size_t)options->ranks;
-    size_t first = (size_t)rank * places.count / ranks;
-    size_t end = ((size_t)rank + 1) * places.count / ranks;
+    struct tti_cpus firsts = {0};
+    find_places(options, &firsts);
+    const size_t places = tti_cpus_count(&firsts);
+    const size_t ranks = (size_t)options->ranks;
+    const size_t first = (size_t)rank * places / ranks;
+    size_t end = ((size_t)rank + 1) * places / ranks;
     if (end <= first || options->bind == TTI_BIND_NUMA) {
         end = first + 1;
     }
-    for (size_t i = first; good && i < end; i++) {
-        good = add_all(list, &places.lists[i]);
+    size_t number = 0;
+    for (int cpu = 0; cpu < TTI_CPUS && number < end; cpu++) {
+        if (tti_cpus_has(&firsts, cpu) && number++ >= first) {
+            struct tti_cpus place;
+            find_place(cpu, options, &place);
+            tti_cpus_join(cpus, &place);
+        }
     }
-    places_free(&places);
-    return good;
 }
 
-bool tti_run_affinity(const struct tti_run_options *options, int rank, struct tti_cpu_list *list)
+bool tti_run_affinity(const struct tti_run_options *options, int rank, struct tti_cpus *cpus)
 {
-    *list = (struct tti_cpu_list){0};
-    bool good = true;
+    memset(cpus, 0, sizeof(*cpus));
     if (options->bind != TTI_BIND_NONE) {
-        good = add_share(options, rank, list);
-    } else if (options->cpus_given) {
-        good = add_all(list, &options->cpus);
+        add_share(options, rank, cpus);
+        return true;
     }
-    if (!good) {
-        tti_cpu_list_free(list);
+    if (options->cpus_given) {
+        *cpus = options->cpus;
     }
-    return good;
+    return options->cpus_given;
 }

@@ -4,7 +4,7 @@
 
 #include "run/options.h"
 
-/* The affinity of one rank; `list` is empty when the rank keeps the launcher's mask. False when memory is exhausted. */
-bool tti_run_affinity(const struct tti_run_options *options, int rank, struct tti_cpu_list *list);
+/* The CPUs of one rank of this node. False: it keeps the launcher's mask, and *cpus is empty. */
+bool tti_run_affinity(const struct tti_run_options *options, int rank, struct tti_cpus *cpus);
 
 #endif

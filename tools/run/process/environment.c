@@ -153,35 +153,24 @@ static void put_own(struct variables *variables, const struct tti_run_options *o
     }
 }
 
-static char **finish(struct variables *variables)
-{
-    if (!variables->good) {
-        tti_run_environment_free(variables->list);
-        return NULL;
-    }
-    return variables->list;
-}
-
 char **tti_run_environment(const struct tti_run_options *options, const struct tti_job_identity *identity, int local,
-                           int flight_fd)
+                           int flight_fd, bool inherits)
 {
     struct variables variables = {.good = true};
-    for (char **variable = environ; *variable; variable++) {
+    for (char **variable = environ; inherits && *variable; variable++) {
         if (strchr(*variable, '=') && !is_stale(*variable, identity->world_size)) {
             put(&variables, strdup(*variable));
         }
     }
     put_own(&variables, options, identity, local);
-    put_format(&variables, "%s=%d", TTI_FLIGHT_VARIABLE, flight_fd);
-    return finish(&variables);
-}
-
-char **tti_run_environment_own(const struct tti_run_options *options, const struct tti_job_identity *identity,
-                               int local)
-{
-    struct variables variables = {.good = true};
-    put_own(&variables, options, identity, local);
-    return finish(&variables);
+    if (inherits) {
+        put_format(&variables, "%s=%d", TTI_FLIGHT_VARIABLE, flight_fd);
+    }
+    if (!variables.good) {
+        tti_run_environment_free(variables.list);
+        return NULL;
+    }
+    return variables.list;
 }
 
 void tti_run_environment_free(char **environment)

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +115,6 @@ static bool place(int fd, int target)
 struct prepared {
     const struct tti_spawn *spawn;
     char **shell_arguments; /* for a script without a first line that names its interpreter */
-    cpu_set_t *cpus;
-    size_t cpu_bytes;
     pid_t launcher;
     int report;
 };
@@ -143,7 +140,7 @@ static _Noreturn void child_main(const struct prepared *prepared)
     if (!place(spawn->stdin_fd, 0) || !place(spawn->stdout_fd, 1) || !place(spawn->stderr_fd, 2)) {
         child_fail(prepared, STEP_DESCRIPTORS, errno);
     }
-    if (prepared->cpus && sched_setaffinity(0, prepared->cpu_bytes, prepared->cpus) != 0) {
+    if (spawn->cpus && sched_setaffinity(0, sizeof(spawn->cpus->bits), spawn->cpus->bits) != 0) {
         child_fail(prepared, STEP_AFFINITY, errno);
     }
     if (spawn->flight_fd >= 0) {
@@ -179,18 +176,6 @@ static bool prepare(struct prepared *prepared)
     prepared->shell_arguments[1] = (char *)(uintptr_t)spawn->path;
     for (size_t i = 1; i < arguments; i++) {
         prepared->shell_arguments[i + 1] = spawn->arguments[i];
-    }
-    if (spawn->cpus->count > 0) {
-        size_t cpus = (size_t)spawn->cpus->cpus[spawn->cpus->count - 1] + 1;
-        prepared->cpu_bytes = CPU_ALLOC_SIZE(cpus);
-        prepared->cpus = CPU_ALLOC(cpus);
-        if (!prepared->cpus) {
-            return false;
-        }
-        CPU_ZERO_S(prepared->cpu_bytes, prepared->cpus);
-        for (size_t i = 0; i < spawn->cpus->count; i++) {
-            CPU_SET_S((size_t)spawn->cpus->cpus[i], prepared->cpu_bytes, prepared->cpus);
-        }
     }
     return true;
 }
@@ -252,8 +237,5 @@ pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, si
         close(report[0]);
     }
     free(prepared.shell_arguments);
-    if (prepared.cpus) {
-        CPU_FREE(prepared.cpus);
-    }
     return pid;
 }

@@ -20,13 +20,13 @@ struct tti_spawn {
     int stdin_fd; /* -1 = the launcher's */
     int stdout_fd;
     int stderr_fd;
-    pid_t group;                     /* the process group to join */
-    const struct tti_cpu_list *cpus; /* empty = unchanged */
-    int flight_fd;                   /* of its flight recorder, kept open; -1 = none */
-    const sigset_t *mask;            /* the signal mask to restore */
-    void (*pipe_handler)(int);       /* the disposition of SIGPIPE to restore */
-    size_t open_files;               /* the soft limit to restore */
-    int ranks;                       /* of the job on this node, for sentences */
+    pid_t group;                 /* the process group to join */
+    const struct tti_cpus *cpus; /* NULL = unchanged */
+    int flight_fd;               /* of its flight recorder, kept open; -1 = none */
+    const sigset_t *mask;        /* the signal mask to restore */
+    void (*pipe_handler)(int);   /* the disposition of SIGPIPE to restore */
+    size_t open_files;           /* the soft limit to restore */
+    int ranks;                   /* of the job on this node, for sentences */
 };
 
 /* Starts a rank. Returns its process id once exec has succeeded; else -1 with the exit code and a sentence. */
