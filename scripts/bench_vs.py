@@ -26,8 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import bench_record
-from bench_record import HEAP, HOPS
+from results import record as bench_record
+from results.record import HEAP, HOPS
 
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all",
                "sendrecv", "barrier")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bench_plot import picture, read_lines  # noqa: E402
+from results.plot import picture, read_lines  # noqa: E402
 
 COLLECTIVE = "all_reduce"
 

@@ -31,7 +31,7 @@ lint()
     if [ "$1" = tidy ]; then
         printf '[{"directory": "%s", "command": "cc -o build/good.o -c src/good.c", "file": "src/good.c"}]' "$tree" \
             >"$tree/build/compile_commands.json"
-        python3 "$tree/scripts/lint_tidy.py" "$tree/build"
+        python3 "$tree/scripts/linters/tidy.py" "$tree/build"
     else
         "$tree/scripts/lint" "$1"
     fi

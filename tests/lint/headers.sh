@@ -8,7 +8,7 @@ trap 'rm -rf "$tree"' EXIT
 
 mkdir "$tree/good"
 cp -r "$source/include/tutti" "$tree/good/"
-"$source/scripts/lint_headers.sh" "$tree/good" "$tree/good/tutti/tutti.h"
+"$source/scripts/linters/headers.sh" "$tree/good" "$tree/good/tutti/tutti.h"
 
 # reject WHAT FILE SED-PROGRAM MESSAGE: the header after one edit must fail with this message.
 reject()
@@ -20,7 +20,7 @@ reject()
         echo "$1: the edit changed nothing in $2"
         exit 1
     fi
-    if "$source/scripts/lint_headers.sh" "$tree/bad" "$tree/bad/tutti/$2" >"$tree/output" 2>&1; then
+    if "$source/scripts/linters/headers.sh" "$tree/bad" "$tree/bad/tutti/$2" >"$tree/output" 2>&1; then
         echo "$1 was accepted"
         exit 1
     fi

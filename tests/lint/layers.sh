@@ -17,7 +17,7 @@ run()
 {
     printf '#include "%s"\n' "$2" >"$tree/src/$1"
     status=0
-    python3 "$source/scripts/lint_layers.py" "$tree" >"$tree/output" 2>&1 || status=$?
+    python3 "$source/scripts/linters/layers.py" "$tree" >"$tree/output" 2>&1 || status=$?
     rm "$tree/src/$1"
 }
 accept()
@@ -54,7 +54,7 @@ reject api/b.c ../../tools/tools.h "outside src"
 
 mkdir "$tree/src/attic"
 echo 'int x;' >"$tree/src/attic/b.c"
-if python3 "$source/scripts/lint_layers.py" "$tree" >"$tree/output"; then
+if python3 "$source/scripts/linters/layers.py" "$tree" >"$tree/output"; then
     echo "a room without a layer was accepted"
     exit 1
 fi

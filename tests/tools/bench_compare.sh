@@ -45,7 +45,7 @@ check_line all.csv '^# version openmpi = fake <1\.0> & more$' "record: versions"
 check_line all.csv '^# missing gloo/ring = .*install' "record: what is missing"
 check_line all.csv '^# command openmpi = mpirun\.openmpi --allow-run-as-root --oversubscribe -n 2 tutti bench \.\.\. --beside openmpi$' \
     "record: command lines"
-python3 "$here/../../scripts/bench_summary.py" "$work" all >"$work/summary" 2>"$work/err"
+python3 "$here/../../scripts/results/summary.py" "$work" all >"$work/summary" 2>"$work/err"
 status=$?
 check_status 0 "the summary of a record"
 check_line summary '^1 of 10 cells lost\.$' "the summary counts the same cells"
@@ -83,7 +83,7 @@ for row in rows:
 assert len(rows) == 10, rows
 END
 
-python3 "$here/../../scripts/bench_plot.py" "$work" all >"$work/out" 2>"$work/err"
+python3 "$here/../../scripts/results/plot.py" "$work" all >"$work/out" 2>"$work/err"
 status=$?
 check_status 0 "the plot of a record"
 check_svg() { # FILE WHAT

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws the comparisons of scripts/bench: bench_plot.py RESULTS PART...
+"""Draws the comparisons of scripts/bench: plot.py RESULTS PART...
 
 Reads RESULTS/PART.csv of each part and writes latency against size as RESULTS/PART.svg: a panel for each collective with
 logarithmic axes. bench_vs.py's records have a line for each cell: of a library's settings the fastest counts, size by size. The
@@ -13,7 +13,8 @@ import sys
 from html import escape
 from pathlib import Path
 
-import bench_record
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from results import record as bench_record  # noqa: E402
 
 MARGIN, LEFT, TOP, BOTTOM = 16, 46, 26, 32  # in pixels of the viewBox; y grows downwards
 LETTER = 6.1  # width of one at 11 px, about

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fails when files of src/ depend on one another upward or in a circle.
 
-    lint_layers.py [ROOT]
+    layers.py [ROOT]
 
 A file includes only its own room and rooms of lower layers; rooms of the same layer do not know one another, and
 neither do backends. Nothing in src/ includes tools, tests or examples.
@@ -48,7 +48,7 @@ def complaint(source, target, src):
         return "lies outside src/"
     own, other = (path.relative_to(src).parts for path in (source, target))
     if len(other) < 2 or other[0] not in HEIGHT:
-        return "lies in no known room (add it to LAYERS in scripts/lint_layers.py)"
+        return "lies in no known room (add it to LAYERS in scripts/linters/layers.py)"
     if own[0] != other[0]:
         if HEIGHT[own[0]] < HEIGHT[other[0]]:
             return f"goes upward: {own[0]} is below {other[0]}"
@@ -66,7 +66,7 @@ def check_layers(sources, root, src):
     for source in sources:
         room = source.relative_to(src).parts[0]
         if room not in HEIGHT:
-            print(f"{source.relative_to(root)}: lies in no known room (add it to LAYERS in scripts/lint_layers.py)")
+            print(f"{source.relative_to(root)}: lies in no known room (add it to LAYERS in scripts/linters/layers.py)")
             faults += 1
             continue
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
@@ -140,7 +140,7 @@ def check_circles(reasons, src):
 
 
 def main():
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
     src = root / "src"
     sys.setrecursionlimit(10000)
     sources = sorted(path for path in src.rglob("*.[ch]"))

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws docs/architecture.svg from the includes of src/, and checks what docs/architecture.md says of the source.
 
-    architecture_picture.py [--check]
+    picture.py [--check]
 
-Each room of src/ is a box with its folders; rows are the layers of lint_layers.py. An arrow says that files of the upper
+Each room of src/ is a box with its folders; rows are the layers of layers.py. An arrow says that files of the upper
 room include headers of the lower one; an arrow that follows from others is left out. --check writes nothing. It fails
 if the picture is out of date, if the page's table of folders lacks a folder or names one too many, or if the page names
 a file that does not exist or a function that its file does not define.
@@ -16,9 +16,9 @@ from html import escape
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lint_layers import INCLUDE, LAYERS, find  # noqa: E402
+from layers import INCLUDE, LAYERS, find  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 PAGE = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "architecture.svg"

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Every installed header compiles alone, as C11 and as C++17, and beside another copy of dlpack.h, older than ours and
-# included before or after: scripts/lint_headers.sh FOLDER-OF-tutti/ [HEADER...]
+# included before or after: scripts/linters/headers.sh FOLDER-OF-tutti/ [HEADER...]
 set -u
 
-include=$(cd "${1:?usage: scripts/lint_headers.sh FOLDER [HEADER...]}" && pwd) || exit 2
+include=$(cd "${1:?usage: scripts/linters/headers.sh FOLDER [HEADER...]}" && pwd) || exit 2
 shift
-old_dlpack=$(cd "$(dirname "$0")/../tests/lint" && pwd)/dlpack_old.h || exit 2
+old_dlpack=$(cd "$(dirname "$0")/../../tests/lint" && pwd)/dlpack_old.h || exit 2
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror)
 failed=0
 

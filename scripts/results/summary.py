@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sums up the comparisons of scripts/bench: bench_summary.py RESULTS PART...
+"""Sums up the comparisons of scripts/bench: summary.py RESULTS PART...
 
 Reads RESULTS/PART.csv of each part, which bench_vs.py has written, and prints geometric means for each number of
 ranks, collective and placement, what they are over all, how each contender does, and every cell that is lost; writes the same
@@ -10,7 +10,8 @@ import math
 import sys
 from pathlib import Path
 
-import bench_record
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from results import record as bench_record  # noqa: E402
 
 MAIN = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "barrier")
 OTHERS = ("reduce", "gather", "scatter", "sendrecv", "ping_pong", "window", "group")
@@ -176,7 +177,7 @@ def main():
     found = {name: read_record(folder / f"{name}.csv") for name in sys.argv[2:]}
     records = {name: record for name, record in found.items() if record[1]}
     if not records:
-        print(f"bench_summary: nothing was compared: no cell in {folder}", file=sys.stderr)
+        print(f"summary: nothing was compared: no cell in {folder}", file=sys.stderr)
         return 1
     text = text_of(records)
     (folder / "comparison.md").write_text(text, encoding="utf-8")

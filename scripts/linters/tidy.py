@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs clang-tidy over the sources, several at once.
 
-    lint_tidy.py [BUILD [FILE...]]
+    tidy.py [BUILD [FILE...]]
 
 BUILD holds compile_commands.json (default: build). Without files: everything in src/, tools/ and examples/.
 
@@ -23,7 +23,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tutti/tidy"
 UNUSED_DAYS = 30
 
@@ -36,7 +36,7 @@ class Passed:
         if self.on:
             CACHE.mkdir(parents=True, exist_ok=True)
             version = subprocess.run(["clang-tidy-14", "--version"], capture_output=True, check=True).stdout
-            self.rules = version + (ROOT / ".clang-tidy").read_bytes() + (ROOT / "scripts/lint_tidy.h").read_bytes()
+            self.rules = version + (ROOT / ".clang-tidy").read_bytes() + (ROOT / "scripts/linters/tidy.h").read_bytes()
 
     def mark(self, entry, name, command):
         """The file that says that this content has passed; None if that is not known."""
@@ -94,7 +94,7 @@ def main():
         for word in ("-Xclang", "-analyzer-config", "-Xclang", budget):
             command.append(f"--extra-arg={word}")
         if errors.with_suffix(".h").exists() and name != str(errors.with_suffix(".c")):
-            command += ["--extra-arg=-include", f"--extra-arg={ROOT / 'scripts/lint_tidy.h'}"]
+            command += ["--extra-arg=-include", f"--extra-arg={ROOT / 'scripts/linters/tidy.h'}"]
         mark = passed.mark(commands[name], name, command)
         if mark and mark.exists():
             mark.touch()
