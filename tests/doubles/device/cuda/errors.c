@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libcuda.so.1: the names of errors. */
-#include "cuda_interface.h"
+#include "interface.h"
 
 static const struct {
     int code;

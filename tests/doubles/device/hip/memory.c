@@ -2,7 +2,7 @@
 /* libamdhip64.so: memory of devices and of the host, attributes of pointers, memory of other processes. */
 #include <string.h>
 
-#include "hip_interface.h"
+#include "interface.h"
 
 /* Nothing is allocated for no bytes, and freed for NULL. */
 static hipError_t allocate(const char *function, enum tti_double_kind kind, size_t bytes, unsigned flags, void **memory)

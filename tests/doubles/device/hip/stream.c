@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libamdhip64.so: streams, events, and queued work. */
-#include "hip_interface.h"
+#include "interface.h"
 
 /* The error of most functions for a stream that does not exist. */
 static hipError_t of_stream(int code)

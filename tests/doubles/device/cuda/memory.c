@@ -2,7 +2,7 @@
 /* libcuda.so.1: memory of devices and of the host, attributes of pointers, memory of other processes. */
 #include <string.h>
 
-#include "cuda_interface.h"
+#include "interface.h"
 
 static CUresult allocate(const char *function, enum tti_double_kind kind, size_t bytes, unsigned flags, void **memory)
 {

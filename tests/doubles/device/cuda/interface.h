@@ -7,7 +7,7 @@
 #ifndef TUTTI_TESTS_DOUBLES_CUDA_ABI_H
 #define TUTTI_TESTS_DOUBLES_CUDA_ABI_H
 
-#include "device.h"
+#include "../device.h"
 
 #if __has_include(<cuda.h>) && !defined(TTI_DOUBLE_OWN_DECLARATIONS)
 #include <cuda.h>

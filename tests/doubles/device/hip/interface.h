@@ -6,7 +6,7 @@
 #ifndef TUTTI_TESTS_DOUBLES_HIP_ABI_H
 #define TUTTI_TESTS_DOUBLES_HIP_ABI_H
 
-#include "device.h"
+#include "../device.h"
 
 /* Where the vendor's header is installed, the files are also compiled against it, and the compiler compares the two. */
 #ifdef TTI_DOUBLE_VENDOR_HEADER

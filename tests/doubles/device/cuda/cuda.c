@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda_interface.h"
+#include "interface.h"
 
 const struct tti_double_vendor tti_double_vendor = {.variable = "TUTTI_DOUBLE_CUDA",
                                                     .visible = "CUDA_VISIBLE_DEVICES",

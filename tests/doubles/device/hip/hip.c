@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hip_interface.h"
+#include "interface.h"
 
 /* Major times 10^7, minor times 10^5, and a build. */
 enum { VERSION = TTI_DOUBLE_HIP == 5 ? 50221153 : TTI_DOUBLE_HIP == 6 ? 60443483 : 70051831 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libcuda.so.1: streams, events, and queued work. */
-#include "cuda_interface.h"
+#include "interface.h"
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
 {
