@@ -10,31 +10,6 @@
 
 #include "base/number.h"
 
-bool tti_cpus_has(const struct tti_cpus *cpus, int cpu)
-{
-    return CPU_ISSET_S((size_t)cpu, sizeof(cpus->bits), cpus->bits) != 0;
-}
-
-void tti_cpus_add(struct tti_cpus *cpus, int cpu)
-{
-    CPU_SET_S((size_t)cpu, sizeof(cpus->bits), cpus->bits);
-}
-
-size_t tti_cpus_count(const struct tti_cpus *cpus)
-{
-    return (size_t)CPU_COUNT_S(sizeof(cpus->bits), cpus->bits);
-}
-
-void tti_cpus_join(struct tti_cpus *cpus, const struct tti_cpus *more)
-{
-    CPU_OR_S(sizeof(cpus->bits), cpus->bits, cpus->bits, more->bits);
-}
-
-void tti_cpus_cut(struct tti_cpus *cpus, const struct tti_cpus *others)
-{
-    CPU_AND_S(sizeof(cpus->bits), cpus->bits, cpus->bits, others->bits);
-}
-
 /* Reads "7" or "4-7" of `length` bytes. */
 static bool parse_range(const char *text, size_t length, int64_t *first, int64_t *last)
 {

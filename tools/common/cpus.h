@@ -15,13 +15,32 @@ struct tti_cpus {
     cpu_set_t bits[TTI_CPUS / CPU_SETSIZE];
 };
 
-bool tti_cpus_has(const struct tti_cpus *cpus, int cpu);
-void tti_cpus_add(struct tti_cpus *cpus, int cpu);
-size_t tti_cpus_count(const struct tti_cpus *cpus);
+static inline bool tti_cpus_has(const struct tti_cpus *cpus, int cpu)
+{
+    return CPU_ISSET_S((size_t)cpu, sizeof(cpus->bits), cpus->bits) != 0;
+}
 
-/* Adds all CPUs of `more`; keeps those alone that are in `others`, too. */
-void tti_cpus_join(struct tti_cpus *cpus, const struct tti_cpus *more);
-void tti_cpus_cut(struct tti_cpus *cpus, const struct tti_cpus *others);
+static inline void tti_cpus_add(struct tti_cpus *cpus, int cpu)
+{
+    CPU_SET_S((size_t)cpu, sizeof(cpus->bits), cpus->bits);
+}
+
+static inline size_t tti_cpus_count(const struct tti_cpus *cpus)
+{
+    return (size_t)CPU_COUNT_S(sizeof(cpus->bits), cpus->bits);
+}
+
+/* Adds all CPUs of `more`. */
+static inline void tti_cpus_join(struct tti_cpus *cpus, const struct tti_cpus *more)
+{
+    CPU_OR_S(sizeof(cpus->bits), cpus->bits, cpus->bits, more->bits);
+}
+
+/* Keeps those that are in `others`, too. */
+static inline void tti_cpus_cut(struct tti_cpus *cpus, const struct tti_cpus *others)
+{
+    CPU_AND_S(sizeof(cpus->bits), cpus->bits, cpus->bits, others->bits);
+}
 
 /* Reads the kernel's notation ("0-3,8"); false on anything else. */
 bool tti_cpus_parse(const char *text, struct tti_cpus *cpus);

@@ -354,9 +354,3 @@ void tti_run_options_parse(struct tti_run_options *options, int argc, char **arg
     const struct argp argp = {argp_options, parse, "[--] PROGRAM [ARGUMENT...]", argp_doc, NULL, NULL, NULL};
     tti_options_read(&argp, argc, argv, ARGP_IN_ORDER, &parser);
 }
-
-void tti_run_options_free(struct tti_run_options *options)
-{
-    free(options->env);
-    options->env = NULL;
-}

@@ -38,13 +38,12 @@ struct tti_run_options {
     bool prefix;
     bool dry_run;
     bool verbose;
-    const char **env; /* --env K=V, in the order given */
+    const char **env; /* --env K=V, in the order given; the caller frees the list */
     size_t env_count;
     char **program; /* the program and its arguments, closed by NULL */
 };
 
 /* Reads the command line. Does not return on --help or a usage error (exit 0 or 2). */
 void tti_run_options_parse(struct tti_run_options *options, int argc, char **argv);
-void tti_run_options_free(struct tti_run_options *options);
 
 #endif

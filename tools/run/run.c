@@ -280,6 +280,6 @@ int tutti_tool_run(int argc, char **argv)
         close(port_fd);
     }
     free(program.path);
-    tti_run_options_free(&options);
+    free(options.env);
     return code;
 }

@@ -107,7 +107,7 @@ bool tti_find_in_folder(struct tti_found *found, const char *path, const char **
 }
 
 /* Checks sizes before it opens anything: opening other files of the process could have side effects. */
-static bool find_in_process(struct tti_found *found, int32_t pid, const char *job, const char **why)
+bool tti_find_in_process(struct tti_found *found, int32_t pid, const char *job, const char **why)
 {
     char path[320];
     bool any = false;
@@ -137,11 +137,6 @@ static bool find_in_process(struct tti_found *found, int32_t pid, const char *jo
     return any;
 }
 
-bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why)
-{
-    return find_in_process(found, pid, NULL, why);
-}
-
 bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
 {
     DIR *folder = opendir("/proc");
@@ -152,12 +147,12 @@ bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
         if (!tti_process_is_of_job(pid, job, false)) {
             continue;
         }
-        any = find_in_process(found, pid, job, why) || any;
+        any = tti_find_in_process(found, pid, job, why) || any;
         const pid_t parent = tti_process_parent(pid);
         if (parent > 1 && parent != launcher) {
             const char *ignored;
             launcher = parent;
-            any = find_in_process(found, parent, job, &ignored) || any;
+            any = tti_find_in_process(found, parent, job, &ignored) || any;
         }
     }
     if (folder) {
@@ -182,15 +177,6 @@ void tti_found_sort(struct tti_found *found)
 {
     if (found->count > 0) {
         qsort(found->records, found->count, sizeof(*found->records), compare_ranks);
-    }
-}
-
-static void drop(struct tti_record *r)
-{
-    tti_snapshot_free(&r->snapshot);
-    tti_snapshot_free(&r->before);
-    if (r->fd >= 0) {
-        close(r->fd);
     }
 }
 
@@ -233,7 +219,7 @@ size_t tti_found_keep_latest(struct tti_found *found)
     found->count = 0;
     for (size_t i = 0; i < count; i++) {
         if (outdated[i]) {
-            drop(&found->records[i]);
+            tti_record_clear(&found->records[i]);
         } else {
             found->records[found->count++] = found->records[i];
         }
@@ -264,9 +250,6 @@ void tti_found_refresh(struct tti_found *found)
 
 void tti_found_free(struct tti_found *found)
 {
-    for (size_t i = 0; i < found->count; i++) {
-        drop(&found->records[i]);
-    }
-    free(found->records);
+    tti_record_free(found->records, found->count);
     *found = (struct tti_found){.count = 0};
 }

@@ -13,7 +13,8 @@ struct tti_found {
 
 bool tti_find_in_file(struct tti_found *found, const char *path, const char **why);
 bool tti_find_in_folder(struct tti_found *found, const char *path, const char **why);
-bool tti_find_in_process(struct tti_found *found, int32_t pid, const char **why);
+/* `job`: of that one only; NULL = of any. */
+bool tti_find_in_process(struct tti_found *found, int32_t pid, const char *job, const char **why);
 bool tti_find_in_job(struct tti_found *found, const char *job, const char **why);
 
 /* By rank; of several programs of a rank the earlier one first. */

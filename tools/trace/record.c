@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool is_rooted(int kind)
 {
@@ -152,11 +153,19 @@ bool tti_record_last_text(const struct tti_record *record, int32_t rank, char *t
     return true;
 }
 
+void tti_record_clear(struct tti_record *r)
+{
+    tti_snapshot_free(&r->snapshot);
+    tti_snapshot_free(&r->before);
+    if (r->has_snapshot && r->fd >= 0) {
+        close(r->fd);
+    }
+}
+
 void tti_record_free(struct tti_record *records, size_t count)
 {
     for (size_t i = 0; records && i < count; i++) {
-        tti_snapshot_free(&records[i].snapshot);
-        tti_snapshot_free(&records[i].before);
+        tti_record_clear(&records[i]);
     }
     free(records);
 }

@@ -23,6 +23,8 @@ struct tti_record {
 
 #define TTI_RECORD_INTERVAL_MS 50 /* between two readings: a rank that has advanced meanwhile does not hang */
 
+/* Frees what a record holds; all records, and their memory. */
+void tti_record_clear(struct tti_record *record);
 void tti_record_free(struct tti_record *records, size_t count);
 
 /* "all_reduce #418 f32 x2 sum (8 B)" */

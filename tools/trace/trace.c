@@ -77,7 +77,7 @@ static void take_pid(struct argp_state *state, struct request *w, const char *te
     if (!tti_parse_integer(text, 1, INT32_MAX, &pid)) {
         argp_error(state, "--pid takes the number of a process, not '%s'", text);
     }
-    const bool good = tti_find_in_process(&w->found, (int32_t)pid, &why);
+    const bool good = tti_find_in_process(&w->found, (int32_t)pid, NULL, &why);
     note_source(w, "process", text, good, why);
 }
 

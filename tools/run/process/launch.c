@@ -161,23 +161,20 @@ static _Noreturn void child_main(const struct prepared *prepared)
     child_fail(prepared, STEP_EXEC, errno);
 }
 
-static bool prepare(struct prepared *prepared)
+/* "sh", the script, and what follows its name; NULL when memory is exhausted. */
+static char **shell_arguments(const struct tti_spawn *spawn)
 {
-    const struct tti_spawn *spawn = prepared->spawn;
-    size_t arguments = 0;
-    while (spawn->arguments[arguments]) {
-        arguments++;
+    size_t count = 0;
+    while (spawn->arguments[count]) {
+        count++;
     }
-    prepared->shell_arguments = calloc(arguments + 2, sizeof(char *));
-    if (!prepared->shell_arguments) {
-        return false;
+    char **list = calloc(count + 2, sizeof(*list));
+    if (list) {
+        list[0] = (char *)(uintptr_t) "sh";
+        list[1] = (char *)(uintptr_t)spawn->path;
+        memcpy(list + 2, spawn->arguments + 1, (count - 1) * sizeof(*list));
     }
-    prepared->shell_arguments[0] = (char *)(uintptr_t) "sh";
-    prepared->shell_arguments[1] = (char *)(uintptr_t)spawn->path;
-    for (size_t i = 1; i < arguments; i++) {
-        prepared->shell_arguments[i + 1] = spawn->arguments[i];
-    }
-    return true;
+    return list;
 }
 
 /* Waits for exec: nothing arrives when it has succeeded. Returns 0 or the exit code. */
@@ -211,11 +208,11 @@ static int await_exec(int report, pid_t pid, const struct tti_spawn *spawn, char
 
 pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, size_t capacity)
 {
-    struct prepared prepared = {.spawn = spawn, .launcher = getpid()};
+    struct prepared prepared = {.spawn = spawn, .launcher = getpid(), .shell_arguments = shell_arguments(spawn)};
     int report[2] = {-1, -1};
     pid_t pid = -1;
     *exit_code = TTI_EXIT_FAILED;
-    if (!prepare(&prepared)) {
+    if (!prepared.shell_arguments) {
         snprintf(why, capacity, "out of memory");
     } else if (pipe2(report, O_CLOEXEC) != 0) {
         char reason[TTI_RUN_REASON_LENGTH];
