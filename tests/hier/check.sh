@@ -43,8 +43,8 @@ done
 for layout in $types; do
     expect 0 "$passed" "$layout" --backend hier --filter /types/f32
 done
-expect 0 ', backend hier, .* promised: same-bits, cancel-flagged$' AAB --backend hier --filter barrier/
-expect 0 ', backend hier, .* promised: rank-order, round-once, same-bits, checks-calls, cancel, cancel-flagged$' AB --backend hier \
+expect 0 ', backend hier, .* promised: same_bits cancel_flagged$' AAB --backend hier --filter barrier/
+expect 0 ', backend hier, .* promised: rank_order round_once same_bits checks_calls cancel cancel_flagged$' AB --backend hier \
     --filter barrier/
 
 # by itself Tutti takes shm on one host, and hier over several if something joins them

@@ -23,6 +23,7 @@
 #include "check/sabotage.h"
 #include "common/arena.h"
 #include "common/devices.h"
+#include "info/info.h"
 
 enum { LOST_AT_MOST = 3, MAX_PRINTED_FAILURES = 10 };
 
@@ -178,6 +179,13 @@ void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_c
     }
 }
 
+void tti_check_small_and_large(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t count),
+                               const char *name)
+{
+    tti_check_case(c, possible, run, 5, "%s/small", name);
+    tti_check_case(c, possible, run, 100003, "%s/large", name);
+}
+
 /* ---- agreement ---- */
 
 static tutti_status agree(struct tti_check *c, int64_t *values, int64_t count)
@@ -210,8 +218,8 @@ static bool has_messages(struct tti_check *c)
 {
     const int64_t none = 0;
     tutti_work *work = NULL;
-    const DLTensor out = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
-    DLTensor in = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
+    const DLTensor out = tti_check_tensor_over(c, NULL, 1, &none, TUTTI_U8);
+    DLTensor in = tti_check_tensor_over(c, NULL, 1, &none, TUTTI_U8);
     const tutti_status status =
         tutti_sendrecv_async(c->group, &out, c->rank, 0, &in, c->rank, 0, TUTTI_CALL(.error = &c->error), NULL, &work);
     if (status == TUTTI_OK) {
@@ -323,21 +331,11 @@ static void all_cases(struct tti_check *c)
 
 static void print_promises(uint32_t capabilities)
 {
-    static const struct {
-        uint32_t bit;
-        const char *name;
-    } promises[] = {{TUTTI_CAP_RANK_ORDER, "rank-order"}, {TUTTI_CAP_ROUND_ONCE, "round-once"},
-                    {TUTTI_CAP_SAME_BITS, "same-bits"},   {TUTTI_CAP_CHECKS_CALLS, "checks-calls"},
-                    {TUTTI_CAP_CANCEL, "cancel"},         {TUTTI_CAP_CANCEL_FLAGGED, "cancel-flagged"}};
-    printf("promised: ");
-    const char *separator = "";
-    for (size_t i = 0; i < sizeof(promises) / sizeof(promises[0]); i++) {
-        if (capabilities & promises[i].bit) {
-            printf("%s%s", separator, promises[i].name);
-            separator = ", ";
-        }
-    }
-    printf("%s\n", *separator ? "" : "nothing beyond correct results");
+    const uint32_t promises = TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS |
+                              TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL | TUTTI_CAP_CANCEL_FLAGGED;
+    char names[128];
+    tti_info_capabilities(capabilities & promises, names, sizeof(names));
+    printf("promised: %s\n", *names ? names : "nothing beyond correct results");
 }
 
 static void print_head(const struct tti_check *c)
@@ -378,7 +376,7 @@ bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent
     bool passed = false;
     if (c.report) {
         passed = tti_check_report_finish(c.report, c.stopped ? "Stopped early; see above." : NULL) && !c.stopped;
-        tti_check_report_destroy(c.report);
+        free(c.report);
     }
     if (c.group) {
         tutti_group_destroy(c.group, NULL);

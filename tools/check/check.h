@@ -105,6 +105,10 @@ void tti_check_end(struct tti_check *c);
 void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t argument),
                     int64_t argument, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* Two such cases, "NAME/small" and "NAME/large", by the number of elements. */
+void tti_check_small_and_large(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t count),
+                               const char *name);
+
 /* The rounds of a case: first synchronous, then with a completion, concurrency and lane by chance, and with other data.
  * False after the last one. A case of many `bytes` has one of the two only, and the other one with one rank more. Only
  * the completion may differ between ranks. */

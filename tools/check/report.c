@@ -18,26 +18,22 @@ struct row {
 };
 
 struct tti_check_report {
-    struct row *rows;
     size_t count;
     size_t capacity;
     bool terminal;
     int64_t shown_ns; /* when the progress line was last written; 0 = there is none */
     int named;        /* failed cases that have been named */
+    struct row rows[];
 };
 
 enum { NAMED_AT_MOST = 50 };
 
 struct tti_check_report *tti_check_report_create(size_t collectives)
 {
-    struct tti_check_report *report = calloc(1, sizeof(*report));
-    struct row *rows = calloc(collectives, sizeof(*rows));
-    if (!report || !rows) {
-        free(report);
-        free(rows);
+    struct tti_check_report *report = calloc(1, sizeof(*report) + collectives * sizeof(report->rows[0]));
+    if (!report) {
         return NULL;
     }
-    report->rows = rows;
     report->capacity = collectives;
     /* Under `tutti run` standard output is a pipe; tti_check_launch says what is behind it. */
     const char *behind = getenv("TUTTI_CHECK_STARTED");
@@ -117,12 +113,4 @@ bool tti_check_report_finish(struct tti_check_report *report, const char *note)
     printf("%ld passed, %ld failed, %ld skipped\n", sum.passed, sum.failed, sum.skipped);
     fflush(stdout);
     return sum.failed == 0 && sum.passed > 0;
-}
-
-void tti_check_report_destroy(struct tti_check_report *report)
-{
-    if (report) {
-        free(report->rows);
-        free(report);
-    }
 }

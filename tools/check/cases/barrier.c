@@ -8,20 +8,13 @@
  * still run and counted.
  */
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "check/cases/cases.h"
 #include "check/data/device_memory.h"
 #include "check/operation/completion.h"
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 struct round {
     int64_t number;
@@ -56,10 +49,10 @@ static void rounds(struct tti_check *c, int count)
         if (c->rank == i % c->size) {
             tti_check_delay_rank();
         }
-        own.entered = now_ns();
+        own.entered = tti_now_ns();
         c->completion = tti_check_random_completion(c, (uint64_t)i, c->completion == TTI_CHECK_SYNC ? 8 : 0);
         tti_check_ok(c, "barrier", tti_check_barrier(c));
-        own.left = now_ns();
+        own.left = tti_now_ns();
         if (!tti_check_ok(c, "all_gather", gather_rounds(c, &own, all))) {
             break;
         }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 
 #include "check/cases/cases.h"
 #include "check/data/data.h"
@@ -314,20 +313,10 @@ static void chapter(struct tti_check *c, const struct room *room, const char *si
     }
 }
 
-/* Most of a room is never touched, and with many ranks it is tens of megabytes: fresh pages, which need no clearing. */
-static unsigned char *fresh_pages(size_t bytes)
-{
-    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (pages == MAP_FAILED) {
-        fprintf(stderr, "tutti check: no memory for the cases of mismatch\n");
-        exit(1);
-    }
-    return pages;
-}
-
+/* With many ranks a room is tens of megabytes. Most of it is never touched, so it is not cleared. */
 static unsigned char *open_room(const struct tti_check *c, size_t bytes)
 {
-    return c->arena ? tti_check_device_alloc(c->arena, bytes) : fresh_pages(bytes);
+    return c->arena ? tti_check_device_alloc(c->arena, bytes) : tti_check_memory(bytes);
 }
 
 static void close_room(const struct tti_check *c, unsigned char *memory, size_t bytes)
@@ -335,7 +324,7 @@ static void close_room(const struct tti_check *c, unsigned char *memory, size_t 
     if (c->arena) {
         tti_arena_free(c->arena, memory, bytes);
     } else {
-        munmap(memory, bytes);
+        free(memory);
     }
 }
 

@@ -99,15 +99,22 @@ static tutti_status pass_on(struct tti_check *c, const struct subject *s, const 
     return tti_check_do(c, &(struct tti_check_operation){.kind = TTI_CHECK_BATCH_END});
 }
 
+/* As many rows for each rank; the caller frees the list. */
+static int64_t *counts_of(const struct tti_check *c, int dim)
+{
+    int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
+    for (int r = 0; r < c->size; r++) {
+        counts[r] = part_shape[dim];
+    }
+    return counts;
+}
+
 static tutti_status call(struct tti_check *c, const struct subject *s, int dim, DLTensor *input, DLTensor *output)
 {
     if (tti_check_is_message(s->kind)) {
         return pass_on(c, s, input, output);
     }
-    int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
-    for (int r = 0; r < c->size; r++) {
-        counts[r] = part_shape[dim];
-    }
+    int64_t *counts = counts_of(c, dim);
     const bool is_source = s->kind == TTI_CHECK_BROADCAST && c->rank == root_of(c);
     const tutti_status status = tti_check_do(
         c, &(struct tti_check_operation){.kind = s->kind,
@@ -130,10 +137,7 @@ static void expect_shape(struct tti_check *c, const struct subject *s, int dim, 
 {
     int64_t shape[TUTTI_MAX_NDIM] = {0};
     int32_t ndim = 0;
-    int64_t *counts = tti_check_memory((size_t)c->size * sizeof(int64_t));
-    for (int r = 0; r < c->size; r++) {
-        counts[r] = part_shape[dim];
-    }
+    int64_t *counts = counts_of(c, dim);
     tutti_status status;
     switch (s->kind) {
     case TTI_CHECK_ALL_GATHER:

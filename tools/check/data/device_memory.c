@@ -45,11 +45,6 @@ DLTensor tti_check_tensor_over(const struct tti_check *c, void *memory, int ndim
     return t;
 }
 
-DLTensor tti_check_tensor_over_1d(const struct tti_check *c, void *memory, const int64_t *count, tutti_dtype dtype)
-{
-    return tti_check_tensor_over(c, memory, 1, count, dtype);
-}
-
 unsigned char *tti_check_tensor_fetch(const struct tti_check *c, const DLTensor *t, size_t bytes)
 {
     unsigned char *copy = tti_check_memory(bytes);
@@ -71,7 +66,7 @@ void tti_check_values_begin(const struct tti_check *c, struct tti_check_values *
         memory = tti_check_device_alloc(c->arena, bytes);
         tti_check_device_copy(c->arena, memory, values, bytes);
     }
-    w->t = tti_check_tensor_over_1d(c, memory, &w->count, TUTTI_I64);
+    w->t = tti_check_tensor_over(c, memory, 1, &w->count, TUTTI_I64);
 }
 
 void tti_check_values_end(struct tti_check_values *w)

@@ -15,7 +15,6 @@ void tti_check_device_copy(struct tti_arena *arena, void *dst, const void *src, 
 /* Compact tensors over memory of the group's device; `shape` is borrowed. */
 DLTensor tti_check_tensor_over(const struct tti_check *c, void *memory, int ndim, const int64_t *shape,
                                tutti_dtype dtype);
-DLTensor tti_check_tensor_over_1d(const struct tti_check *c, void *memory, const int64_t *count, tutti_dtype dtype);
 
 /* What a compact tensor holds, in host memory that the caller frees. */
 unsigned char *tti_check_tensor_fetch(const struct tti_check *c, const DLTensor *t, size_t bytes);

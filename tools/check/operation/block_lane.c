@@ -23,7 +23,7 @@ void tti_check_block_lane(struct tti_check *c, struct tti_check_job *held, int h
 void tti_check_unblock_lane(struct tti_check *c, struct tti_check_job *held, int holder)
 {
     const int64_t none = 0;
-    DLTensor nothing = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
+    DLTensor nothing = tti_check_tensor_over(c, NULL, 1, &none, TUTTI_U8);
     const tutti_call *options = TUTTI_CALL(.error = &c->error);
     if (c->rank != holder) {
         tti_check_ok(c, "send", tutti_send(c->group, &nothing, holder, TAG, options));

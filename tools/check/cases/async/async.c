@@ -13,8 +13,7 @@
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
 
-static const int64_t small_count = 5;
-static const int64_t large_count = 100003;
+enum { SMALL = 5 };
 
 /* An all_reduce with its data, started. */
 static void start(struct tti_check *c, struct tti_check_job *job, enum tti_check_completion completion, int64_t count,
@@ -224,13 +223,13 @@ static bool expect_deadline(struct tti_check *sub, struct tti_check_job *behind,
 }
 
 /* Of a rank that is not the holder: whether its deadline was the first one. */
-static bool wait_behind_blocked(struct tti_check *sub, int holder)
+static bool wait_behind_blocked(struct tti_check *sub, int holder, int64_t count)
 {
     struct tti_check_job held;
     struct tti_check_job behind;
     tutti_error details = {.status = TUTTI_OK};
-    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, small_count);
-    tti_check_block_lane(sub, &held, holder, small_count);
+    const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
+    tti_check_block_lane(sub, &held, holder, count);
     tti_check_job_prepare(&behind, sub, &tti_check_all_reduce_form, &p, 1);
     behind.operation.timeout_ms = SOON_MS;
     tti_check_job_start(&behind, tti_check_random_completion(sub, 1, 0));
@@ -248,11 +247,15 @@ static bool wait_behind_blocked(struct tti_check *sub, int holder)
 }
 
 /* An operation whose deadline passes in the queue: it and the group fail. In a group of its own. */
-static void queued_deadline(struct tti_check *c, tutti_group *group)
+static void queued_deadline(struct tti_check *c, int64_t count)
 {
+    tutti_group *group = tti_check_group_of_all(c, NULL);
+    if (!group) {
+        return;
+    }
     const int holder = c->size - 1;
     struct tti_check sub = tti_check_sub(c, group, 1);
-    int64_t timed_out = c->rank != holder && wait_behind_blocked(&sub, holder);
+    int64_t timed_out = c->rank != holder && wait_behind_blocked(&sub, holder, count);
     tti_check_merge(c, &sub);
     /* the holder comes into the group when it is too late */
     struct tti_check_values values;
@@ -265,36 +268,18 @@ static void queued_deadline(struct tti_check *c, tutti_group *group)
     const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = SOON_MS, .error = &c->error));
     tti_check_expect_i64(c, "later calls are refused", status == TUTTI_REVOKED || status == TUTTI_TIMEOUT, 1);
     tti_check_barrier(c);
-}
-
-static void in_group_of_its_own(struct tti_check *c, void (*run)(struct tti_check *c, tutti_group *group))
-{
-    tutti_group *group = tti_check_group_of_all(c, NULL);
-    if (group) {
-        run(c, group);
-        tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
-    }
-}
-
-/* ---- */
-
-static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count), bool possible)
-{
-    for (int i = 0; i < 2; i++) {
-        tti_check_case(c, possible, run, i == 0 ? small_count : large_count, "%s/%s", name, i == 0 ? "small" : "large");
-    }
+    tti_check_ok(c, "group_destroy", tutti_group_destroy(group, &c->error));
 }
 
 void tti_check_async_cases(struct tti_check *c)
 {
     const bool several = c->size > 1;
-    sized(c, "handles/before-the-end", before_the_end, several);
-    sized(c, "handles/release-while-running", release_while_running, several);
-    sized(c, "handles/many-waiters", many_waiters, several);
-    sized(c, "errors/mismatch", error_details, several && (c->capabilities & TUTTI_CAP_CHECKS_CALLS));
-    sized(c, "callbacks/start-the-next", callback_starts, true);
-    TTI_CHECK_CASE(c, "deadlines/queued") {
-        several ? in_group_of_its_own(c, queued_deadline) : tti_check_skip(c);
-    }
+    tti_check_small_and_large(c, several, before_the_end, "handles/before-the-end");
+    tti_check_small_and_large(c, several, release_while_running, "handles/release-while-running");
+    tti_check_small_and_large(c, several, many_waiters, "handles/many-waiters");
+    tti_check_small_and_large(c, several && (c->capabilities & TUTTI_CAP_CHECKS_CALLS), error_details,
+                              "errors/mismatch");
+    tti_check_small_and_large(c, true, callback_starts, "callbacks/start-the-next");
+    tti_check_case(c, several, queued_deadline, SMALL, "deadlines/queued");
     tti_check_async_order_cases(c);
 }

@@ -199,7 +199,7 @@ static void independent(struct tti_check *c, int64_t count)
 static void barrier_waits(struct tti_check *c, int holder)
 {
     const int64_t none = 0;
-    DLTensor nothing = tti_check_tensor_over_1d(c, NULL, &none, TUTTI_U8);
+    DLTensor nothing = tti_check_tensor_over(c, NULL, 1, &none, TUTTI_U8);
     struct tti_check_pending f;
     tti_check_pending_init(c, &f, tti_check_random_completion(c, (uint64_t)holder, 0));
     if (c->rank != holder) {

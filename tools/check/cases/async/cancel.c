@@ -294,15 +294,6 @@ bool tti_check_can_cancel(const struct tti_check *c)
     return c->size > 1 && (c->capabilities & (TUTTI_CAP_CANCEL | TUTTI_CAP_CANCEL_FLAGGED));
 }
 
-static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_check *c, int64_t count))
-{
-    for (int i = 0; i < 2; i++) {
-        TTI_CHECK_CASE(c, "%s/%s", name, i == 0 ? "small" : "large") {
-            tti_check_can_cancel(c) ? run(c, i == 0 ? 5 : 100003) : tti_check_skip(c);
-        }
-    }
-}
-
 static void for_collective(struct tti_check *c, const struct tti_check_collective *collective, int64_t count)
 {
     const bool can = c->size > 1 && (c->capabilities & TUTTI_CAP_CANCEL_FLAGGED);
@@ -355,9 +346,9 @@ void tti_check_cancel_cases(struct tti_check *c)
             }
         }
     }
-    sized(c, "some-of-many", some_of_many);
-    sized(c, "released", cancel_and_release);
-    sized(c, "too-late", too_late);
-    sized(c, "token", token);
+    tti_check_small_and_large(c, tti_check_can_cancel(c), some_of_many, "some-of-many");
+    tti_check_small_and_large(c, tti_check_can_cancel(c), cancel_and_release, "released");
+    tti_check_small_and_large(c, tti_check_can_cancel(c), too_late, "too-late");
+    tti_check_small_and_large(c, tti_check_can_cancel(c), token, "token");
     tti_check_message_cancel_cases(c);
 }

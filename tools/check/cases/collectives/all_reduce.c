@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* all_reduce; and that its result has the same bits on every rank and in every run, where that is promised. */
+/* More cases of all_reduce: its wires, and that its result has the same bits on every rank and in every run, where that is
+ * promised. reduce.c has the form. */
 #include <stdlib.h>
 
 #include "check/cases/cases.h"
@@ -8,30 +9,6 @@
 #include "check/data/device_memory.h"
 #include "check/reference/expect.h"
 #include "common/wire.h"
-
-static void prepare(struct tti_check_job *job)
-{
-    tti_check_job_tensors(job, job->plan.shape, job->plan.shape);
-    if (job->plan.in_place) {
-        job->operation.output = &job->input.t;
-        job->result = &job->input.t;
-    }
-}
-
-static void verify(struct tti_check_job *job, bool ok)
-{
-    struct tti_check *c = &job->check;
-    const struct tti_check_plan *p = &job->plan;
-    struct tti_check_tensor *result = p->in_place ? &job->input : &job->output;
-    if (ok) {
-        tti_check_expect_fold(c, tti_check_tensor_result(c, result), p, 0, result->count, 0);
-    }
-    if (!p->in_place) {
-        tti_check_tensor_unchanged(c, &job->input, "the input");
-    }
-}
-
-const struct tti_check_form tti_check_all_reduce_form = {"all_reduce", TTI_CHECK_ALL_REDUCE, prepare, verify};
 
 /* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and checks that all
  * hashes are equal. */

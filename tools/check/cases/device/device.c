@@ -193,7 +193,7 @@ static void group_memory(struct tti_check *c, size_t bytes)
         unsigned char *elements = tti_check_memory(bytes);
         tti_check_generate(elements, TUTTI_U8, TTI_CHECK_RAW, tti_check_rank_key(c, c->rank), 0, bytes);
         tti_check_device_copy(c->arena, memory, elements, bytes);
-        DLTensor t = tti_check_tensor_over_1d(c, memory, &count, TUTTI_U8);
+        DLTensor t = tti_check_tensor_over(c, memory, 1, &count, TUTTI_U8);
         const struct tti_check_operation o = {.kind = TTI_CHECK_BROADCAST, .root = c->size - 1, .output = &t};
         tti_check_ok(c, "broadcast", tti_check_do(c, &o));
         tti_check_device_copy(c->arena, elements, memory, bytes);

@@ -11,31 +11,13 @@
 
 enum { TAG = 40, DECISION = 42 };
 
-static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count)
-{
-    tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
-}
-
-static void make_message(struct tti_check *c, struct tti_check_tensor *x, int64_t count, int number)
-{
-    tti_check_outgoing(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, number);
-}
-
-static void start_recv(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x, int source,
-                       int tag, enum tti_check_completion completion)
-{
-    tti_check_pending_init(c, f, completion);
-    tti_check_pending_start(
-        c, f, &(struct tti_check_operation){.kind = TTI_CHECK_RECV, .output = &x->t, .source = source, .tag = tag});
-}
-
 /* Sends to the next rank, and takes what the one before sends: the message that the withdrawn receive has left. */
 static void pass_on(struct tti_check *c, int64_t count, int tag, int number)
 {
     struct tti_check_tensor out;
     struct tti_check_tensor in;
-    make_message(c, &out, count, number);
-    make(c, &in, count);
+    tti_check_vector_message(c, &out, count, number);
+    tti_check_vector(c, &in, count);
     if (tti_check_ok(c, "sendrecv",
                      tti_check_sendrecv(c, &out.t, tti_check_next(c), &in.t, tti_check_previous(c), tag, NULL))) {
         tti_check_incoming(c, &in, in.count, tti_check_previous(c), number);
@@ -57,9 +39,9 @@ static void recv_unmatched(struct tti_check *c, int64_t count, bool any)
 {
     struct tti_check_tensor x;
     struct tti_check_pending f;
-    make(c, &x, count);
-    start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : tti_check_previous(c), any ? TUTTI_ANY_TAG : TAG,
-               tti_check_random_completion(c, 1, 0));
+    tti_check_vector(c, &x, count);
+    tti_check_start_recv(c, &f, &x, any ? TUTTI_ANY_SOURCE : tti_check_previous(c), any ? TUTTI_ANY_TAG : TAG,
+                         tti_check_random_completion(c, 1, 0));
     expect_withdrawn(c, &f, &x);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     pass_on(c, count, TAG, 1);
@@ -83,12 +65,13 @@ static void recv_one_of_two(struct tti_check *c, int64_t count)
     struct tti_check_pending f[2];
     struct tti_check_tensor out;
     for (int i = 0; i < 2; i++) {
-        make(c, &x[i], count);
-        start_recv(c, &f[i], &x[i], tti_check_previous(c), TAG, tti_check_random_completion(c, (uint64_t)i, 0));
+        tti_check_vector(c, &x[i], count);
+        tti_check_start_recv(c, &f[i], &x[i], tti_check_previous(c), TAG,
+                             tti_check_random_completion(c, (uint64_t)i, 0));
     }
     expect_withdrawn(c, &f[0], &x[0]);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
-    make_message(c, &out, count, 2);
+    tti_check_vector_message(c, &out, count, 2);
     tti_check_ok(c, "send", tti_check_send(c, &out.t, tti_check_next(c), TAG));
     if (tti_check_ok(c, "the other receive", tti_check_pending_finish(c, &f[1]))) {
         tti_check_incoming(c, &x[1], x[1].count, tti_check_previous(c), 2);
@@ -103,9 +86,9 @@ static void recv_too_late(struct tti_check *c, int64_t count)
     struct tti_check_tensor out;
     struct tti_check_tensor x;
     struct tti_check_pending f;
-    make_message(c, &out, count, 3);
-    make(c, &x, count);
-    start_recv(c, &f, &x, tti_check_previous(c), TAG, TTI_CHECK_WAIT);
+    tti_check_vector_message(c, &out, count, 3);
+    tti_check_vector(c, &x, count);
+    tti_check_start_recv(c, &f, &x, tti_check_previous(c), TAG, TTI_CHECK_WAIT);
     tti_check_ok(c, "send", tti_check_send(c, &out.t, tti_check_next(c), TAG));
     tti_check_ok(c, "the wait", tutti_work_wait(f.work, TUTTI_FOREVER));
     tti_check_status(c, "work_cancel behind the end", tutti_work_cancel(f.work, &c->error), TUTTI_TOO_LATE);
@@ -124,7 +107,7 @@ static void batch_unmatched(struct tti_check *c, int64_t count)
     struct tti_check_pending f;
     tti_check_ok(c, "batch_begin", tutti_batch_begin(c->group, &c->error));
     for (int i = 0; i < MEMBERS; i++) {
-        make(c, &x[i], count);
+        tti_check_vector(c, &x[i], count);
         tti_check_ok(c, "recv in a batch",
                      tutti_recv(c->group, &x[i].t, tti_check_previous(c), TAG + 10 + i, NULL, NULL));
     }
@@ -145,33 +128,21 @@ static void send(struct tti_check *c, int64_t count)
 {
     struct tti_check_tensor out;
     struct tti_check_tensor mark;
-    struct tti_check_tensor in;
     struct tti_check_pending f;
     struct tti_check_pending marked;
-    make_message(c, &out, count, 20);
-    make_message(c, &mark, count, 21);
-    tti_check_pending_init(c, &f, tti_check_random_completion(c, 1, 0));
-    tti_check_pending_start(c, &f,
-                            &(struct tti_check_operation){
-                                .kind = TTI_CHECK_SEND, .input = &out.t, .destination = tti_check_next(c), .tag = TAG});
+    tti_check_vector_message(c, &out, count, 20);
+    tti_check_vector_message(c, &mark, count, 21);
+    tti_check_start_send(c, &f, &out, TAG, tti_check_random_completion(c, 1, 0));
     const tutti_status answer = tutti_work_cancel(f.work, &c->error);
     tti_check_expect_i64(c, "work_cancel of a send gives OK or TOO_LATE",
                          answer == TUTTI_OK || answer == TUTTI_TOO_LATE, 1);
-    tti_check_pending_init(c, &marked, tti_check_random_completion(c, 2, 0));
-    tti_check_pending_start(
-        c, &marked,
-        &(struct tti_check_operation){
-            .kind = TTI_CHECK_SEND, .input = &mark.t, .destination = tti_check_next(c), .tag = TAG});
+    tti_check_start_send(c, &marked, &mark, TAG, tti_check_random_completion(c, 2, 0));
     int64_t withdrawn = answer == TUTTI_OK;
     int64_t theirs = -1;
     tti_check_ok(c, "sendrecv",
                  tti_check_sendrecv_values(c, &withdrawn, tti_check_next(c), &theirs, tti_check_previous(c), DECISION));
     for (int number = theirs ? 21 : 20; number <= 21; number++) {
-        make(c, &in, count);
-        if (tti_check_ok(c, "recv", tti_check_recv(c, &in.t, tti_check_previous(c), TAG, NULL))) {
-            tti_check_incoming(c, &in, in.count, tti_check_previous(c), number);
-        }
-        tti_check_tensor_free(&in);
+        tti_check_receive(c, count, tti_check_previous(c), TAG, number);
     }
     tti_check_status(c, "the send", tti_check_pending_finish(c, &f), withdrawn ? TUTTI_CANCELLED : TUTTI_OK);
     tti_check_ok(c, "the send behind it", tti_check_pending_finish(c, &marked));

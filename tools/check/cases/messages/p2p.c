@@ -2,8 +2,8 @@
 /* Messages: each has a number, see operation/messages.h. */
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "check/cases/cases.h"
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
@@ -86,23 +86,27 @@ static int partner_of(const struct tti_check *c)
     return partner < c->size ? partner : -1;
 }
 
+/* Sends a message, with a number for its data. */
+static void send_one(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t *shape, int number, int peer,
+                     int tag)
+{
+    struct tti_check_tensor x;
+    tti_check_outgoing(c, &x, dtype, ndim, shape, TTI_CHECK_COMPACT, number);
+    tti_check_ok(c, "send", tti_check_send(c, &x.t, peer, tag));
+    tti_check_tensor_unchanged(c, &x, "the message that was sent");
+    tti_check_tensor_free(&x);
+}
+
 static void ping_pong(struct tti_check *c, int64_t count, int rounds)
 {
     const int partner = partner_of(c);
     for (int i = 0; i < rounds && partner >= 0; i++) {
-        struct tti_check_tensor x;
         for (int turn = 0; turn < 2; turn++) {
             if (c->rank % 2 == turn) {
-                tti_check_outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, i);
-                tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, i));
-                tti_check_tensor_unchanged(c, &x, "the message that was sent");
+                send_one(c, TUTTI_F32, 1, &count, i, partner, i);
             } else {
-                tti_check_tensor_make(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
-                if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, partner, i, NULL))) {
-                    tti_check_incoming(c, &x, x.count, partner, i);
-                }
+                tti_check_receive(c, count, partner, i, i);
             }
-            tti_check_tensor_free(&x);
         }
     }
 }
@@ -197,11 +201,8 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
     enum { EACH = 5 };
     if (c->rank != 0) {
         for (int i = 0; i < EACH; i++) {
-            struct tti_check_tensor x;
             const int64_t length = count + i;
-            tti_check_outgoing(c, &x, TUTTI_F64, 1, &length, TTI_CHECK_COMPACT, i);
-            tti_check_ok(c, "send", tti_check_send(c, &x.t, 0, 20 + i));
-            tti_check_tensor_free(&x);
+            send_one(c, TUTTI_F64, 1, &length, i, 0, 20 + i);
         }
         return;
     }
@@ -242,19 +243,12 @@ static void any_source(struct tti_check *c, int64_t count, bool allocate)
     free(seen);
 }
 
-static int64_t now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec;
-}
-
 /* Looks until the message is there; the deadline is only for a library that never shows it. */
 static bool probe_until_found(struct tti_check *c, int peer, int tag, tutti_message *m)
 {
-    const int64_t deadline = now_s() + c->options->timeout_ms / 1000;
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options->timeout_ms);
     int32_t found = 0;
-    while (!found && now_s() <= deadline) {
+    while (!found && tti_now_ns() <= deadline) {
         if (!tti_check_ok(c, "probe", tutti_probe(c->group, peer, tag, &found, m, &c->error))) {
             return false;
         }
@@ -274,11 +268,10 @@ static void probing(struct tti_check *c, int64_t count)
     if (partner < 0) {
         return;
     }
-    struct tti_check_tensor x;
     if (c->rank % 2 == 0) {
-        tti_check_outgoing(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT, 2);
-        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 31));
+        send_one(c, TUTTI_U16, 1, &count, 2, partner, 31);
     } else {
+        struct tti_check_tensor x;
         tti_check_tensor_make(c, &x, TUTTI_U16, 1, &count, TTI_CHECK_COMPACT);
         for (int i = 0; i < 2; i++) { /* twice: looking takes nothing away */
             tutti_message m = TUTTI_MESSAGE_INIT;
@@ -293,8 +286,8 @@ static void probing(struct tti_check *c, int64_t count)
         if (tti_check_ok(c, "probe", tutti_probe(c->group, partner, 31, &found, NULL, &c->error))) {
             tti_check_expect_i64(c, "a message that was received can be probed", found, 0);
         }
+        tti_check_tensor_free(&x);
     }
-    tti_check_tensor_free(&x);
 }
 
 static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, const int64_t *shape)
@@ -304,10 +297,7 @@ static void unknown_shape(struct tti_check *c, tutti_dtype dtype, int ndim, cons
         return;
     }
     if (c->rank % 2 == 0) {
-        struct tti_check_tensor x;
-        tti_check_outgoing(c, &x, dtype, ndim, shape, TTI_CHECK_COMPACT, 3);
-        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 0));
-        tti_check_tensor_free(&x);
+        send_one(c, dtype, ndim, shape, 3, partner, 0);
         return;
     }
     DLManagedTensorVersioned *managed = NULL;
@@ -343,9 +333,7 @@ static void unfit(struct tti_check *c, int64_t count)
     }
     struct tti_check_tensor x;
     if (c->rank % 2 == 0) {
-        tti_check_outgoing(c, &x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 4);
-        tti_check_ok(c, "send", tti_check_send(c, &x.t, partner, 6));
-        tti_check_tensor_free(&x);
+        send_one(c, TUTTI_F32, 1, &count, 4, partner, 6);
         return;
     }
     const int64_t less = count - 1;

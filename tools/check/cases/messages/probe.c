@@ -9,24 +9,11 @@
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
 
-enum { TAG = 60, SOON_MS = 20 };
+enum { TAG = 60 };
 
-static void make(struct tti_check *c, struct tti_check_tensor *x, int64_t count)
+static void start_send(struct tti_check *c, struct tti_check_pending *f, const struct tti_check_tensor *x)
 {
-    tti_check_tensor_make(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT);
-}
-
-static void make_message(struct tti_check *c, struct tti_check_tensor *x, int64_t count)
-{
-    tti_check_outgoing(c, x, TUTTI_F32, 1, &count, TTI_CHECK_COMPACT, 0);
-}
-
-static void start_send(struct tti_check *c, struct tti_check_pending *f, struct tti_check_tensor *x)
-{
-    tti_check_pending_init(c, f, tti_check_random_completion(c, 1, 0));
-    tti_check_pending_start(c, f,
-                            &(struct tti_check_operation){
-                                .kind = TTI_CHECK_SEND, .input = &x->t, .destination = tti_check_next(c), .tag = TAG});
+    tti_check_start_send(c, f, x, TAG, tti_check_random_completion(c, 1, 0));
 }
 
 static void start_probe(struct tti_check *c, struct tti_check_pending *f, int peer, int tag, tutti_message *m)
@@ -47,16 +34,6 @@ static void expect_message(struct tti_check *c, const tutti_message *m, int64_t 
     tti_check_expect_message(c, m, tti_check_previous(c), TAG, TUTTI_F32, (size_t)count);
 }
 
-static void receive(struct tti_check *c, int64_t count)
-{
-    struct tti_check_tensor x;
-    make(c, &x, count);
-    if (tti_check_ok(c, "recv", tti_check_recv(c, &x.t, tti_check_previous(c), TAG, NULL))) {
-        tti_check_incoming(c, &x, x.count, tti_check_previous(c), 0);
-    }
-    tti_check_tensor_free(&x);
-}
-
 /* The message comes to the probe, or is there before; it can be probed again, and is received. */
 static void wait_for_one(struct tti_check *c, int64_t count, bool any)
 {
@@ -66,7 +43,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
     tutti_message m = TUTTI_MESSAGE_INIT;
     const int peer = any ? TUTTI_ANY_SOURCE : tti_check_previous(c);
     const int tag = any ? TUTTI_ANY_TAG : TAG;
-    make_message(c, &out, count);
+    tti_check_vector_message(c, &out, count, 0);
     start_probe(c, &probed, peer, tag, &m);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     start_send(c, &sent, &out);
@@ -81,7 +58,7 @@ static void wait_for_one(struct tti_check *c, int64_t count, bool any)
             expect_message(c, &m, count);
         }
     }
-    receive(c, count);
+    tti_check_receive(c, count, tti_check_previous(c), TAG, 0);
     tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
     tti_check_tensor_free(&out);
 }
@@ -105,15 +82,12 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
     struct tti_check_pending probed;
     struct tti_check_pending sent[2];
     tutti_message m = TUTTI_MESSAGE_INIT;
-    make(c, &in, count);
-    tti_check_pending_init(c, &received, tti_check_random_completion(c, 3, 0));
-    tti_check_pending_start(c, &received,
-                            &(struct tti_check_operation){
-                                .kind = TTI_CHECK_RECV, .output = &in.t, .source = tti_check_previous(c), .tag = TAG});
+    tti_check_vector(c, &in, count);
+    tti_check_start_recv(c, &received, &in, tti_check_previous(c), TAG, tti_check_random_completion(c, 3, 0));
     start_probe(c, &probed, tti_check_previous(c), TAG, &m);
     tti_check_ok(c, "barrier", tti_check_barrier(c));
     for (int i = 0; i < 2; i++) {
-        make_message(c, &out[i], count + i);
+        tti_check_vector_message(c, &out[i], count + i, 0);
         start_send(c, &sent[i], &out[i]);
     }
     if (tti_check_ok(c, "probe_async", tti_check_pending_finish(c, &probed))) {
@@ -122,7 +96,7 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
     if (tti_check_ok(c, "the receive before it", tti_check_pending_finish(c, &received))) {
         tti_check_incoming(c, &in, in.count, tti_check_previous(c), 0);
     }
-    receive(c, count + 1);
+    tti_check_receive(c, count + 1, tti_check_previous(c), TAG, 0);
     for (int i = 0; i < 2; i++) {
         tti_check_ok(c, "send", tti_check_pending_finish(c, &sent[i]));
         tti_check_tensor_free(&out[i]);
@@ -131,20 +105,20 @@ static void behind_a_receive(struct tti_check *c, int64_t count)
 }
 
 /* The deadline ends the probe and nothing else. */
-static void deadline(struct tti_check *c)
+static void deadline(struct tti_check *c, int64_t limit_ms)
 {
     const int peers[2] = {tti_check_previous(c), TUTTI_ANY_SOURCE};
     for (int i = 0; i < 4; i++) {
         tutti_message m = TUTTI_MESSAGE_INIT;
         const int peer = peers[i % 2];
         const struct tti_check_operation o = {
-            .kind = TTI_CHECK_PROBE, .source = peer, .tag = TAG, .message = &m, .timeout_ms = SOON_MS};
+            .kind = TTI_CHECK_PROBE, .source = peer, .tag = TAG, .message = &m, .timeout_ms = limit_ms};
         c->completion = i < 2 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
         if (tti_check_status(c, "a probe for what no rank sends", tti_check_do(c, &o), TUTTI_TIMEOUT)) {
             tti_check_expect_i64(c, "what is spoilt", c->error.scope, i < 2 ? TUTTI_SCOPE_CALL : TUTTI_SCOPE_WORK);
             tti_check_expect_i64(c, "the suspect", c->error.suspect, peer);
-            tti_check_expect_i64(c, "deadline in the details", c->error.deadline_ms, SOON_MS);
-            tti_check_expect_i64(c, "the time is over", c->error.elapsed_ms >= SOON_MS, 1);
+            tti_check_expect_i64(c, "deadline in the details", c->error.deadline_ms, limit_ms);
+            tti_check_expect_i64(c, "the time is over", c->error.elapsed_ms >= limit_ms, 1);
         }
         tti_check_expect_i64(c, "a message that did not come was not reported", m.count, 0);
     }
@@ -153,7 +127,7 @@ static void deadline(struct tti_check *c)
     tti_check_group_works(c);
 }
 
-static void cancelled(struct tti_check *c)
+static void cancelled(struct tti_check *c, int64_t count)
 {
     struct tti_check_pending f;
     struct tti_check_tensor out;
@@ -173,9 +147,9 @@ static void cancelled(struct tti_check *c)
     tti_check_status(c, "a probe whose token has fired", tti_check_pending_finish(c, &f), TUTTI_CANCELLED);
     tti_check_ok(c, "cancel_token_destroy", tutti_cancel_token_destroy(token, &c->error));
     tti_check_ok(c, "barrier", tti_check_barrier(c));
-    make_message(c, &out, 10);
+    tti_check_vector_message(c, &out, count, 0);
     start_send(c, &sent, &out);
-    receive(c, 10);
+    tti_check_receive(c, count, tti_check_previous(c), TAG, 0);
     tti_check_ok(c, "send", tti_check_pending_finish(c, &sent));
     tti_check_tensor_free(&out);
 }
@@ -184,10 +158,7 @@ static void sized(struct tti_check *c, const char *name, void (*run)(struct tti_
 {
     static const int64_t counts[] = {0, 1, 1000, 100003};
     for (int i = 0; i < 4; i++) {
-        TTI_CHECK_CASE(c, "probe-wait/%s/%lld", name, (long long)counts[i]) {
-            c->messages && c->size > 1 ? run(c, counts[i]) : tti_check_skip(c);
-            tti_check_ok(c, "barrier", tutti_barrier(c->group, TUTTI_CALL(.error = &c->error)));
-        }
+        tti_check_case(c, c->messages && c->size > 1, run, counts[i], "probe-wait/%s/%lld", name, (long long)counts[i]);
     }
 }
 
@@ -196,10 +167,6 @@ void tti_check_probe_cases(struct tti_check *c)
     sized(c, "one", from_one);
     sized(c, "anybody", from_anybody);
     sized(c, "behind-a-receive", behind_a_receive);
-    TTI_CHECK_CASE(c, "probe-wait/deadline") {
-        c->messages && c->size > 1 ? deadline(c) : tti_check_skip(c);
-    }
-    TTI_CHECK_CASE(c, "probe-wait/cancelled") {
-        c->messages && c->size > 1 ? cancelled(c) : tti_check_skip(c);
-    }
+    tti_check_case(c, c->messages && c->size > 1, deadline, 20, "probe-wait/deadline");
+    tti_check_case(c, c->messages && c->size > 1, cancelled, 10, "probe-wait/cancelled");
 }
