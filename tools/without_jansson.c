@@ -49,11 +49,6 @@ bool tti_bench_json_write(struct json_t *root, FILE *file)
     return false;
 }
 
-void tti_bench_json_destroy(struct json_t *root)
-{
-    (void)root;
-}
-
 bool tti_overlap_json(struct json_t *root, const struct tti_overlap *o, int64_t bandwidth,
                       const struct tti_overlap_result results[TTI_OVERLAP_FORMS])
 {

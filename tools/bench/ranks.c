@@ -175,7 +175,7 @@ static bool finish(struct tti_bench *b, struct output *output)
         good = (tti_bench_json_write(output->json, output->file) ||
                 tti_bench_print_error(b, b->options->json, "cannot be written")) &&
                good;
-        output->file = NULL;
+        *output = (struct output){NULL};
     }
     return good;
 }
@@ -240,7 +240,6 @@ static bool run_groups(const struct tti_bench_options *options, tutti_group *gro
     }
     tti_beside_close(&b);
     tti_roofline_close(&b);
-    tti_bench_json_destroy(output.json);
     if (output.file) {
         fclose(output.file);
     }

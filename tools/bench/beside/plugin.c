@@ -35,7 +35,8 @@ static bool folder(int index, char *path, size_t capacity)
     return true;
 }
 
-bool tti_beside_find(const char *name, char *path, size_t capacity)
+/* The path of the plug-in file of this name; false if there is none. */
+static bool find(const char *name, char *path, size_t capacity)
 {
     char in[PATH_MAX];
     for (int i = 0; folder(i, in, sizeof(in)); i++) {
@@ -70,7 +71,7 @@ bool tti_beside_exists(const char *beside)
     char name[64];
     char path[PATH_MAX];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(beside, ":"), beside);
-    if (strcmp(name, TTI_BESIDE_OWN) == 0 || (!strchr(name, '/') && tti_beside_find(name, path, sizeof(path)))) {
+    if (strcmp(name, TTI_BESIDE_OWN) == 0 || (!strchr(name, '/') && find(name, path, sizeof(path)))) {
         return true;
     }
     fprintf(stderr, "tutti bench: --beside %s: no such peer here; there are " TTI_BESIDE_OWN, name);
@@ -82,7 +83,7 @@ bool tti_beside_exists(const char *beside)
 const struct tti_bench_peer *tti_beside_load(const char *name, char *why, size_t capacity)
 {
     char path[PATH_MAX];
-    if (!tti_beside_find(name, path, sizeof(path))) {
+    if (!find(name, path, sizeof(path))) {
         snprintf(why, capacity, "there is no file %s" SUFFIX, name);
         return NULL;
     }

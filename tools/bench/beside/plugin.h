@@ -10,8 +10,6 @@
 
 /* Whether the peer that `beside` (NAME[:SETTINGS]) names exists; if not, prints the available ones on stderr. */
 bool tti_beside_exists(const char *beside);
-/* The path of the plug-in file of this name; false if there is none. */
-bool tti_beside_find(const char *name, char *path, size_t capacity);
 /* The peer of this name, or NULL and the reason. It stays loaded: its library may have threads. */
 const struct tti_bench_peer *tti_beside_load(const char *name, char *why, size_t capacity);
 

@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "bench/beside/beside.h"
 #include "bench/beside/ratio.h"
-#include "bench/measure/async.h"
 #include "bench/measure/buffers.h"
 #include "bench/measure/data.h"
 #include "bench/measure/patterns.h"

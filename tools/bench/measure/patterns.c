@@ -3,8 +3,16 @@
  * The patterns of messages and of group making, as programs use them and as the OSU benchmarks measure them: ping-pong,
  * a window of messages each way, and a sub-group that lives for one all_reduce. peer.h says what each consists of; a
  * peer's plug-in file implements the same ones.
+ *
+ * The asynchronous form is that of a program without work in between: start, wait, release the handle. The difference to
+ * the synchronous form is the cost of being able to overlap. A program that overlaps pays the start only: it cannot
+ * compute before the function has returned.
  */
 #include "bench/measure/patterns.h"
+
+#include "base/clock.h"
+
+#define CLOCK_READINGS 1000
 
 int tti_bench_source(const struct tti_bench *b)
 {
@@ -74,4 +82,34 @@ tutti_status tti_bench_call(const struct tti_bench *b, struct tti_bench_tensors 
         return TUTTI_OK;
     }
     return b->collective->pattern == TTI_BENCH_WINDOW ? window(b, t, partner, call) : ping_pong(b, t, partner, call);
+}
+
+tutti_status tti_bench_call_async(struct tti_bench *b, struct tti_bench_tensors *t, const tutti_call *call,
+                                  int64_t *submit_ns)
+{
+    tutti_work *work = NULL;
+    const int64_t before = submit_ns ? tti_now_ns() : 0;
+    tutti_status status = tti_check_call(b->group, &t->operation, call, &work);
+    if (submit_ns) {
+        *submit_ns = tti_now_ns() - before;
+    }
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = tutti_work_wait(work, TUTTI_FOREVER);
+    if (status != TUTTI_OK) {
+        tutti_work_error(work, &b->error);
+    }
+    tutti_work_release(work);
+    return status;
+}
+
+int64_t tti_bench_clock_ns(void)
+{
+    const int64_t start = tti_now_ns();
+    int64_t end = start;
+    for (int i = 0; i < CLOCK_READINGS; i++) {
+        end = tti_now_ns();
+    }
+    return (end - start) / CLOCK_READINGS;
 }

@@ -88,16 +88,13 @@ struct tti_overlap_result {
  * wrong. */
 bool tti_overlap_run(struct tti_bench *b, struct json_t *json);
 
-/* ---- report.c and json.c ---- */
+/* ---- json.c ---- */
 
 /* Only the forms that do both are judged by the longer of the two. */
 static inline bool tti_overlap_does_both(int form)
 {
     return form != TTI_OVERLAP_COMPUTE && form != TTI_OVERLAP_COMMUNICATE;
 }
-
-void tti_overlap_print_header(const struct tti_overlap *o, int64_t bandwidth);
-void tti_overlap_print(const struct tti_overlap *o, const struct tti_overlap_result results[TTI_OVERLAP_FORMS]);
 
 /* False when memory is exhausted. */
 bool tti_overlap_json(struct json_t *root, const struct tti_overlap *o, int64_t bandwidth,

@@ -39,8 +39,6 @@
 namespace
 {
 
-using Fold = gloo::AllreduceOptions::Func;
-
 /* The ranks of a job, each connected with each. */
 class Mesh : public gloo::Context
 {
@@ -92,11 +90,6 @@ struct Session {
     std::map<std::pair<void *, int64_t>, std::unique_ptr<HalvingDoubling>> halving;
 };
 
-void say(char *why, size_t capacity, const char *text)
-{
-    std::snprintf(why, capacity, "%s", text);
-}
-
 struct Settings {
     gloo::AllreduceOptions::Algorithm algorithm = gloo::AllreduceOptions::Algorithm::RING;
     bool halves = false;
@@ -133,30 +126,26 @@ Settings settings_of(const std::string &text)
     return settings;
 }
 
-template <typename T> Fold fold_of(tutti_reduce_op op)
+using Function = void (*)(void *, const void *, const void *, size_t);
+
+template <typename T> Function fold_of(tutti_reduce_op op)
 {
-    void (*fold)(void *, const void *, const void *, size_t) = nullptr;
     switch (op) {
     case TUTTI_SUM:
-        fold = &gloo::sum<T>;
-        break;
+        return &gloo::sum<T>;
     case TUTTI_PRODUCT:
-        fold = &gloo::product<T>;
-        break;
+        return &gloo::product<T>;
     case TUTTI_MIN:
-        fold = &gloo::min<T>;
-        break;
+        return &gloo::min<T>;
     case TUTTI_MAX:
-        fold = &gloo::max<T>;
-        break;
+        return &gloo::max<T>;
     default:
-        break;
+        return nullptr;
     }
-    return fold;
 }
 
-/* Empty if Gloo has no such reduction. It has types of its own for f16, whose sums round at every step. */
-Fold fold_for(tutti_dtype dtype, tutti_reduce_op op)
+/* NULL if Gloo has no such reduction. It has types of its own for f16, whose sums round at every step. */
+Function fold_for(tutti_dtype dtype, tutti_reduce_op op)
 {
     switch (dtype) {
     case TUTTI_F64:
@@ -378,24 +367,31 @@ void run(Session &s, const tti_bench_peer_call &c)
     }
 }
 
+/* 0, or 1 and the sentence of an exception. */
+template <typename F> int guarded(char *why, size_t capacity, F run_it)
+{
+    try {
+        run_it();
+        return 0;
+    } catch (const std::exception &e) {
+        std::snprintf(why, capacity, "%s", e.what());
+    } catch (...) {
+        std::snprintf(why, capacity, "unknown exception");
+    }
+    return 1;
+}
+
 int open_peer(const tti_bench_peer_job *job, const char *settings, void **session, char *version,
               size_t version_capacity, char *why, size_t why_capacity)
 {
-    try {
+    std::snprintf(version, version_capacity, "Gloo %d.%d.%d, TCP", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR,
+                  GLOO_VERSION_PATCH);
+    return guarded(why, why_capacity, [&] {
         const Settings chosen = settings_of(settings);
         auto device = gloo::transport::tcp::CreateDevice(chosen.attr);
         auto mesh = std::make_shared<Mesh>(job, std::move(device));
         *session = new Session{std::move(mesh), chosen.algorithm, chosen.halves, {}};
-    } catch (const std::exception &e) {
-        say(why, why_capacity, e.what());
-        return 1;
-    } catch (...) {
-        say(why, why_capacity, "unknown exception");
-        return 1;
-    }
-    std::snprintf(version, version_capacity, "Gloo %d.%d.%d, TCP", GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR,
-                  GLOO_VERSION_PATCH);
-    return 0;
+    });
 }
 
 /* Its reduce_scatter is one of the older algorithm classes, which are made for one buffer. It has no sub-groups. */
@@ -415,24 +411,12 @@ int supports(void *session, const tti_bench_peer_call *call)
 
 int call_peer(void *session, const tti_bench_peer_call *call, char *why, size_t capacity)
 {
-    try {
-        run(*static_cast<Session *>(session), *call);
-        return 0;
-    } catch (const std::exception &e) {
-        say(why, capacity, e.what());
-    } catch (...) {
-        say(why, capacity, "unknown exception");
-    }
-    return 1;
+    return guarded(why, capacity, [&] { run(*static_cast<Session *>(session), *call); });
 }
 
 void close_peer(void *session)
 {
-    try {
-        delete static_cast<Session *>(session);
-    } catch (...) {
-        /* the other ranks have ended */
-    }
+    guarded(nullptr, 0, [&] { delete static_cast<Session *>(session); }); /* else the other ranks have ended */
 }
 
 } // namespace

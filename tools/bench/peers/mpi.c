@@ -16,34 +16,15 @@ struct session {
     int size;
 };
 
+/* MPI knows no narrow floating-point types. */
 static MPI_Datatype datatype(tutti_dtype dtype)
 {
-    switch (dtype) {
-    case TUTTI_F64:
-        return MPI_DOUBLE;
-    case TUTTI_F32:
-        return MPI_FLOAT;
-    case TUTTI_I8:
-        return MPI_INT8_T;
-    case TUTTI_I16:
-        return MPI_INT16_T;
-    case TUTTI_I32:
-        return MPI_INT32_T;
-    case TUTTI_I64:
-        return MPI_INT64_T;
-    case TUTTI_U8:
-        return MPI_UINT8_T;
-    case TUTTI_U16:
-        return MPI_UINT16_T;
-    case TUTTI_U32:
-        return MPI_UINT32_T;
-    case TUTTI_U64:
-        return MPI_UINT64_T;
-    case TUTTI_BOOL:
-        return MPI_C_BOOL;
-    default:
-        return MPI_DATATYPE_NULL; /* MPI knows no narrow floating-point types */
-    }
+    static const MPI_Datatype types[TUTTI_DTYPE_COUNT] = {
+        [TUTTI_F64] = MPI_DOUBLE,   [TUTTI_F32] = MPI_FLOAT,    [TUTTI_I8] = MPI_INT8_T,   [TUTTI_I16] = MPI_INT16_T,
+        [TUTTI_I32] = MPI_INT32_T,  [TUTTI_I64] = MPI_INT64_T,  [TUTTI_U8] = MPI_UINT8_T,  [TUTTI_U16] = MPI_UINT16_T,
+        [TUTTI_U32] = MPI_UINT32_T, [TUTTI_U64] = MPI_UINT64_T, [TUTTI_BOOL] = MPI_C_BOOL,
+    };
+    return types[dtype] ? types[dtype] : MPI_DATATYPE_NULL;
 }
 
 /* MPI can still transfer types that it cannot reduce. */
@@ -58,29 +39,16 @@ static MPI_Datatype moved_datatype(tutti_dtype dtype)
 
 static MPI_Op reduction(tutti_reduce_op op, tutti_dtype dtype)
 {
-    const int is_bool = dtype == TUTTI_BOOL; /* which MPI combines logically only */
-    switch (op) {
-    case TUTTI_SUM:
-        return is_bool ? MPI_LOR : MPI_SUM;
-    case TUTTI_PRODUCT:
-        return is_bool ? MPI_LAND : MPI_PROD;
-    case TUTTI_MIN:
-        return is_bool ? MPI_LAND : MPI_MIN;
-    case TUTTI_MAX:
-        return is_bool ? MPI_LOR : MPI_MAX;
-    case TUTTI_BAND:
-        return is_bool ? MPI_LAND : MPI_BAND;
-    case TUTTI_BOR:
-        return is_bool ? MPI_LOR : MPI_BOR;
-    case TUTTI_BXOR:
-        return is_bool ? MPI_LXOR : MPI_BXOR;
-    case TUTTI_LAND:
-        return MPI_LAND;
-    case TUTTI_LOR:
-        return MPI_LOR;
-    default:
-        return MPI_OP_NULL;
-    }
+    static const struct {
+        MPI_Op of_numbers;
+        MPI_Op of_bool; /* which MPI combines logically only */
+    } ops[TUTTI_REDUCE_OP_COUNT] = {
+        [TUTTI_SUM] = {MPI_SUM, MPI_LOR},    [TUTTI_PRODUCT] = {MPI_PROD, MPI_LAND}, [TUTTI_MIN] = {MPI_MIN, MPI_LAND},
+        [TUTTI_MAX] = {MPI_MAX, MPI_LOR},    [TUTTI_BAND] = {MPI_BAND, MPI_LAND},    [TUTTI_BOR] = {MPI_BOR, MPI_LOR},
+        [TUTTI_BXOR] = {MPI_BXOR, MPI_LXOR}, [TUTTI_LAND] = {MPI_LAND, MPI_LAND},    [TUTTI_LOR] = {MPI_LOR, MPI_LOR},
+    };
+    const MPI_Op found = dtype == TUTTI_BOOL ? ops[op].of_bool : ops[op].of_numbers;
+    return found ? found : MPI_OP_NULL;
 }
 
 /* The communicator with Tutti's numbers, or MPI_COMM_NULL and the reason. */

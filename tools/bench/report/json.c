@@ -156,12 +156,7 @@ bool tti_bench_json_add(json_t *root, const struct tti_bench *b, const struct tt
 
 bool tti_bench_json_write(json_t *root, FILE *file)
 {
-    bool good = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
-    good = fflush(file) == 0 && good;
-    return fclose(file) == 0 && good;
-}
-
-void tti_bench_json_destroy(json_t *root)
-{
+    const bool good = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
     json_decref(root);
+    return fclose(file) == 0 && good;
 }

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/host/cpu.h"
-#include "bench/measure/async.h"
+#include "bench/measure/patterns.h"
 #include "bench/measure/samples.h"
 #include "info/info.h"
 #include "kernels/kernels.h"

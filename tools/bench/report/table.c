@@ -101,21 +101,19 @@ static void print_roofline_title(const struct tti_bench *b)
 void tti_bench_print_title(const struct tti_bench *b)
 {
     printf("#\n# %s%s\n", b->collective->name, b->options->async ? ", asynchronous" : "");
-    if (b->options->async || b->roofline) {
-        if (b->options->async) {
-            print_async_title();
-        } else {
-            print_roofline_title(b);
-        }
-        fflush(stdout);
-        return;
+    if (b->options->async) {
+        print_async_title();
+    } else if (b->roofline) {
+        print_roofline_title(b);
+    } else {
+        printf("#                                                            out-of-place                       "
+               "in-place\n"
+               "#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s %9s\n",
+               "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+               "#wrong", "algo");
+        printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s\n", "(B)", "(elements)", "", "", "", "(us)",
+               "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
     }
-    printf("#                                                            out-of-place                       "
-           "in-place\n");
-    printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s %9s\n", "size", "count", "type", "redop", "root",
-           "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "algo");
-    printf("#%11s %11s %8s %6s %5s %9s %7s %7s %6s %9s %7s %7s %6s\n", "(B)", "(elements)", "", "", "", "(us)",
-           "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
     fflush(stdout);
 }
 

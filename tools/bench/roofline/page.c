@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that all ranks share, for measurements without the library. */
+/* Memory that all ranks share, for measurements without the library: rank 0 makes a file in memory and keeps it open until
+ * all ranks, processes or threads, have opened it by its path in /proc. */
 #include "bench/roofline/roofline.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,25 +34,14 @@ static unsigned char *open_file(int64_t process, int64_t descriptor)
     return memory;
 }
 
-/* Threads: rank 0 sends the address. */
-static bool open_threads(struct tti_bench *b, struct tti_roofline_page *page)
-{
-    unsigned char *memory = b->rank == 0 ? aligned_alloc(BYTES, BYTES) : NULL;
-    if (memory) {
-        memset(memory, 0, BYTES);
-    }
-    int64_t address = (int64_t)(uintptr_t)memory;
-    const bool good = tti_bench_agree(b, &address, 1, TUTTI_SUM);
-    page->memory = good || b->rank == 0 ? (unsigned char *)(uintptr_t)address : NULL;
-    return good;
-}
-
-/* Processes: rank 0 sends the path of its memory file, and keeps it open until all have opened it. */
-static bool open_processes(struct tti_bench *b, struct tti_roofline_page *page)
+bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
 {
     int file = -1;
     int64_t where[2] = {0, 0};
-    page->mapped = true;
+    page->memory = NULL;
+    if (b->size < 2 || !(tutti_group_capabilities(b->group) & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST))) {
+        return true;
+    }
     if (b->rank == 0) {
         page->memory = create_file(&file);
         where[0] = getpid();
@@ -69,27 +57,15 @@ static bool open_processes(struct tti_bench *b, struct tti_roofline_page *page)
         close(file);
     }
     if (good && !opened) {
-        tti_roofline_page_close(b, page);
+        tti_roofline_page_close(page);
     }
     return good;
 }
 
-bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
+void tti_roofline_page_close(struct tti_roofline_page *page)
 {
-    const uint32_t capabilities = tutti_group_capabilities(b->group);
-    *page = (struct tti_roofline_page){0};
-    if (b->size < 2 || !(capabilities & (TUTTI_CAP_ONE_PROCESS | TUTTI_CAP_ONE_HOST))) {
-        return true;
-    }
-    return capabilities & TUTTI_CAP_ONE_PROCESS ? open_threads(b, page) : open_processes(b, page);
-}
-
-void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page)
-{
-    if (page->memory && page->mapped) {
+    if (page->memory) {
         munmap(page->memory, BYTES);
-    } else if (page->memory && b->rank == 0) {
-        free(page->memory);
+        page->memory = NULL;
     }
-    page->memory = NULL;
 }

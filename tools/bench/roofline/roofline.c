@@ -189,7 +189,7 @@ bool tti_roofline_open(struct tti_bench *b)
 void tti_roofline_close(struct tti_bench *b)
 {
     if (b->roofline) {
-        tti_roofline_page_close(b, &b->roofline->page);
+        tti_roofline_page_close(&b->roofline->page);
         free(b->roofline);
         b->roofline = NULL;
     }

@@ -15,12 +15,11 @@
 
 struct tti_roofline_page {
     unsigned char *memory; /* zero at first; NULL on every rank if one rank could not get it */
-    bool mapped;           /* else it is memory of the process */
 };
 
 /* Returning no memory is not a failure. All functions here are collective, apart from closing. */
 bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
-void tti_roofline_page_close(const struct tti_bench *b, struct tti_roofline_page *page);
+void tti_roofline_page_close(struct tti_roofline_page *page);
 
 /* ---- hop.c: how long a cache line takes from rank 0 to rank 1 and back ---- */
 
