@@ -2,7 +2,8 @@
 /*
  * Messages: every function makes one or two transfers (core/messages/transfer.h). They run at once, or are recorded if
  * this thread has an open batch on the group. A strided tensor is packed when the message is posted. A strided receive
- * uses scratch memory, and only the received elements are written to the tensor.
+ * uses scratch memory, and only the received elements are written to the tensor. The asynchronous forms begin alike;
+ * what they post differs.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of tutti/queue.h. */
+/* The functions of tutti/queue.h. Each holds its queue while it calls the core: their arguments differ, so no helper
+ * could do both. */
 #include <tutti/queue.h>
 
 #include "base/error.h"

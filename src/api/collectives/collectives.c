@@ -307,6 +307,8 @@ static tutti_status start(tutti_group *group, const struct tti_signature *s, con
     return start_as(collectives[tti_signature_kind(s)].async_name, group, s, call, work);
 }
 
+/* From here on each function and its asynchronous form: prototypes, which a macro would hide from the reader. */
+
 tutti_status tutti_all_reduce(tutti_group *group, const DLTensor *input, DLTensor *output, tutti_reduce_op op,
                               const tutti_call *call)
 {

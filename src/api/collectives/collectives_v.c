@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The collectives with parts of different length. Rows of an output outside all parts stay unchanged. So a strided
- * output is packed before the call, too: unpacking then writes back the old values.
+ * output is packed before the call, too: unpacking then writes back the old values. Each function and its asynchronous
+ * form are written out, as their prototypes are: only the checks between them can be shared.
  */
 #include <tutti/work.h>
 

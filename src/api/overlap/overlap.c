@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One all_reduce beside one computation, and the pipeline. Both are synchronous: all that they start has ended when
- * they return, so the caller's tensors are free on every path. `.error` of the call describes the whole.
+ * they return, so the caller's tensors are free on every path. `.error` of the call describes the whole. Each opens its
+ * call by itself, since it refuses other arguments.
  */
 #include "api/overlap/overlap.h"
 

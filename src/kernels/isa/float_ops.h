@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ops of floats, and floats as bits. Steps of a fold are exactly defined: the compiler may neither contract nor
- * reorder them (-ffp-contract=off, no -ffast-math).
+ * reorder them (-ffp-contract=off, no -ffast-math). f32 and f64 are written out, since a macro would hide the types.
  */
 #ifndef TTI_KERNELS_ISA_FLOAT_OPS_H
 #define TTI_KERNELS_ISA_FLOAT_OPS_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Folds of f64 and f32, in their own type: every step rounds to nearest even. */
+/* Folds of f64 and f32, in their own type: every step rounds to nearest even. Both are written out, since a macro would
+ * hide the types. */
 #include "kernels/isa/packs.h"
 
 TTI_INLINE f64_pack load_f64(const tutti_reduce_op op, u8_pack pack)

@@ -3,6 +3,9 @@
  * MIN and MAX of the narrow floats without widening. Codes become signed integers in the order of the numbers, -0 below
  * +0, and integer instructions compare them. In sign-magnitude order NaNs are at both ends. Adding a constant that
  * wraps around moves those of one end to the other: all NaNs are below all numbers for MIN, and above them for MAX.
+ *
+ * Each width and each op is written out, as in packs.h: the names of the instructions differ, and no macro can hold an
+ * #if.
  */
 #ifndef TTI_KERNELS_ISA_ORDER_PACKS_H
 #define TTI_KERNELS_ISA_ORDER_PACKS_H

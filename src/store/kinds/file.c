@@ -64,6 +64,14 @@ static tutti_status open_directory(const struct file_store *self, int *directory
     return TUTTI_OK;
 }
 
+/* For a key: the folder, and the name of its file there. */
+static tutti_status open_key(const struct file_store *self, const char *key, int *directory,
+                             char name[LONGEST_NAME + 1], tutti_error *error)
+{
+    name_of(key, name);
+    return open_directory(self, directory, error);
+}
+
 static bool write_all(int fd, const unsigned char *bytes, size_t length)
 {
     while (length) {
@@ -116,12 +124,11 @@ static tutti_status file_set(struct tti_store *store, const char *key, const voi
     struct file_store *self = (struct file_store *)store;
     char name[LONGEST_NAME + 1];
     char draft[64];
-    name_of(key, name);
     /* relaxed: only has to be different every time */
     snprintf(draft, sizeof(draft), ".draft-%016llx-%u", self->nonce,
              atomic_fetch_add_explicit(&self->counter, 1, memory_order_relaxed));
     int directory = -1;
-    tutti_status status = open_directory(self, &directory, error);
+    tutti_status status = open_key(self, key, &directory, name, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -174,9 +181,8 @@ static tutti_status file_get(struct tti_store *store, const char *key, void *val
     struct file_store *self = (struct file_store *)store;
     int64_t deadline = tti_deadline_ns(tti_now_ns(), timeout_ms);
     char name[LONGEST_NAME + 1];
-    name_of(key, name);
     int directory = -1;
-    tutti_status status = open_directory(self, &directory, error);
+    tutti_status status = open_key(self, key, &directory, name, error);
     if (status != TUTTI_OK) {
         return status;
     }
@@ -204,9 +210,8 @@ static tutti_status file_remove(struct tti_store *store, const char *key, tutti_
 {
     struct file_store *self = (struct file_store *)store;
     char name[LONGEST_NAME + 1];
-    name_of(key, name);
     int directory = -1;
-    tutti_status status = open_directory(self, &directory, error);
+    tutti_status status = open_key(self, key, &directory, name, error);
     if (status != TUTTI_OK) {
         return status;
     }

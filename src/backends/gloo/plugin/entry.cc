@@ -107,6 +107,7 @@ static void gloo_close(void *state)
     }
 }
 
+/* A list of its own, as in each backend: what runs an operation is the backend's to say. */
 static const char *gloo_supports(void *state, const tutti_op *op)
 {
     (void)state;

@@ -17,6 +17,7 @@ static tutti_status between(struct tti_pipeline *p, size_t k, tutti_error *error
     return tti_window_to_host(p->c, p->user, k, p->c->s->hosts.host_of[p->c->op->root], error);
 }
 
+/* The first step of scatter, the other way round. */
 static tutti_status after(struct tti_pipeline *p, size_t k, tutti_error *error)
 {
     struct tti_windows_plan *plan = p->user;

@@ -52,6 +52,7 @@ static tutti_status connect_nonblocking(struct tti_nccl_group *g, int32_t index,
 
 /* ---- in a thread ------------------------------------------------------------------------------------------------- */
 
+/* With copies of the group's fields: the group may end before the thread. */
 struct init_thread {
     pthread_mutex_t lock;
     pthread_cond_t changed;

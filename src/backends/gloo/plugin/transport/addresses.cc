@@ -116,6 +116,7 @@ uint64_t host_identity()
     return tti_hash_text(TTI_HASH_EMPTY, text.c_str());
 }
 
+/* The two structs of the system have other names for the same members. */
 socklen_t to_sockaddr(const Address &address, sockaddr_storage *to)
 {
     std::memset(to, 0, sizeof(*to));
