@@ -33,10 +33,10 @@ int64_t tti_number_option(struct argp_state *state, const char *option, const ch
 /* Milliseconds of a unit; 0 if there is no such unit. */
 static double unit_of(const char *text)
 {
-    return strcmp(text, "") == 0 || strcmp(text, "s") == 0 ? 1e3
-           : strcmp(text, "m") == 0                        ? 60e3
-           : strcmp(text, "h") == 0                        ? 3600e3
-                                                           : 0;
+    if (strcmp(text, "m") == 0 || strcmp(text, "h") == 0) {
+        return *text == 'm' ? 60e3 : 3600e3;
+    }
+    return strcmp(text, "") == 0 || strcmp(text, "s") == 0 ? 1e3 : 0;
 }
 
 int64_t tti_duration_option(struct argp_state *state, const char *option, const char *text)
@@ -64,11 +64,8 @@ int tti_word_option(struct argp_state *state, const char *option, const char *wo
         if (strlen(text) == length && strncmp(text, word, length) == 0) {
             return number;
         }
-        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%.*s",
-                                 number == 0 ? ""
-                                 : last      ? " or "
-                                             : ", ",
-                                 (int)length, word);
+        const char *before = number == 0 ? "" : last ? " or " : ", ";
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%.*s", before, (int)length, word);
         word += length + !last;
     }
     argp_error(state, "%s takes %s, not '%s'", option, list, text);
