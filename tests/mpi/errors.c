@@ -208,6 +208,24 @@ static void timed_abort(tutti_group *world)
     expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
 }
 
+/* A message may be lost with an error of MPI, so the group fails also if a probe meets it. */
+static void probe_failure(tutti_group *world)
+{
+    tutti_error error;
+    int32_t found = 0;
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * WAIT_S);
+    if (rank == 1) {
+        setenv("DOUBLE_FAIL_PROBE", "1", 1);
+        expect(tutti_probe(g, 0, 0, &found, NULL, &error) == TUTTI_BACKEND, "a probe", &error);
+        expect(strstr(error.message, "MPI_Improbe") != NULL, "the probe names MPI's function", &error);
+        unsetenv("DOUBLE_FAIL_PROBE");
+    }
+    await_failure(g, &error);
+    expect(error.status == TUTTI_BACKEND && strstr(error.message, "the switch has melted"), "the cause", &error);
+    expect_revoked(g, "the switch has melted");
+    expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
+}
+
 /* ---- blocking calls that do not end ------------------------------------------------------------------------------ */
 
 static int is_in(const char *path, const char *words)
@@ -231,7 +249,7 @@ static void await_line(const char *path, const char *words)
     }
 }
 
-static void tell_into(const char *path)
+static void redirect_stderr(const char *path)
 {
     expect(freopen(path, "w", stderr) && setvbuf(stderr, NULL, _IOLBF, BUFSIZ) == 0, path, NULL);
 }
@@ -243,14 +261,14 @@ static void stuck(tutti_group *world, const char *path)
     tutti_work *second = NULL;
     char other[4096];
     snprintf(other, sizeof(other), "%s.end", path);
-    tell_into(rank == 0 ? path : other);
+    redirect_stderr(rank == 0 ? path : other);
     tutti_group *late = part_of(world, "mpi.blocking=always", LATE_MS);
     tutti_group *aborted = part_of(world, "mpi.blocking=always", LATE_MS);
     if (rank == 0) {
         abort_group(aborted, &first, &second);
     } else {
         await_failure(aborted, &error);
-        expect(error.suspect == 0, "who has given up", &error);
+        expect(error.suspect == 0, "the rank that aborted", &error);
         expect_revoked(aborted, "deadline");
     }
     if (rank == 1) {
@@ -274,7 +292,7 @@ static void inside(tutti_group *world, const char *path)
     tutti_work *first = NULL;
     tutti_work *second = NULL;
     if (rank == 0) {
-        tell_into(path);
+        redirect_stderr(path);
     }
     tutti_group *g = part_of(world, "mpi.blocking=always", 1000L * WAIT_S);
     if (rank == 0) {
@@ -302,6 +320,7 @@ int main(int argc, char **argv)
     blocking_failure(world);
     timed_failure(world);
     timed_abort(world);
+    probe_failure(world);
     expect(tutti_barrier(world, TUTTI_CALL(.error = &error)) == TUTTI_OK, "the world still works", &error);
     expect(tutti_group_destroy(world, &error) == TUTTI_OK, "destroy", &error);
     tutti_finalize(NULL);

@@ -57,6 +57,13 @@ for flavour in $(flavours); do
         has "$text" "^tutti: mpi.profiling: rank $rank of 2, rank $rank of the world$" "profiling with $flavour"
     done
 
+    # without memory MPI would start with other settings: the list, a variable, and that of an algorithm
+    for none in FIRST=1 FIRST $reduce; do
+        text=$(output_of "$flavour" 1 env LD_PRELOAD="$double" DOUBLE_NO_MEMORY="$none" tests/mpi/settings run \
+            mpi.env.FIRST=1 mpi.tuning.all_reduce=2) && fail "no memory for $none with $flavour: $text"
+        has "$text" "init: NO_MEMORY: .*(for MPI|of MPI)" "no memory for $none with $flavour"
+    done
+
     text=$(TUTTI_MPI_BLOCKING=always output_of "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_COUNTS=1 tests/mpi/settings run \
         mpi.buffer_size=4K) || fail "mpi.buffer_size with $flavour: $text"
     has "$text" "collectives: blocking calls, which no deadline ends" "mpi.blocking=always with $flavour"

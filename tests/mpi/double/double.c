@@ -12,8 +12,11 @@
  *   DOUBLE_FAIL_RANK    the rank on which all_reduce fails ...
  *   DOUBLE_FAIL_CALL    ... in this call, counted for each function, from 1
  *   DOUBLE_FAIL_ABSENT  ... without taking part, so the other ranks wait for ever
+ *   DOUBLE_FAIL_PROBE   MPI_Improbe for messages fails on that rank
+ *   DOUBLE_NO_MEMORY    a text of which strdup makes no copy, or a variable that setenv does not set
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -119,6 +122,44 @@ static int failure(MPI_Comm comm)
     }
     PMPI_Comm_call_errhandler(comm, code);
     return code;
+}
+
+/* TTI_MPI_TAG_ENVELOPE */
+#define TAG_ENVELOPE 0
+
+int MPI_Improbe(int from, int tag, MPI_Comm comm, int *found, MPI_Message *message, MPI_Status *status)
+{
+    const char *where = getenv("DOUBLE_FAIL_RANK");
+    int rank = -1;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (tag == TAG_ENVELOPE && getenv("DOUBLE_FAIL_PROBE") && where && rank == atoi(where)) {
+        return failure(comm);
+    }
+    return PMPI_Improbe(from, tag, comm, found, message, status);
+}
+
+static int has_no_memory(const char *text)
+{
+    const char *none = getenv("DOUBLE_NO_MEMORY");
+    const int is_named = none && strcmp(text, none) == 0;
+    errno = is_named ? ENOMEM : errno;
+    return is_named;
+}
+
+char *strdup(const char *text)
+{
+    const size_t bytes = strlen(text) + 1;
+    char *copy = has_no_memory(text) ? NULL : malloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+int setenv(const char *name, const char *value, int replace)
+{
+    static int (*real)(const char *name, const char *value, int replace);
+    if (!real) {
+        *(void **)&real = dlsym(RTLD_NEXT, "setenv");
+    }
+    return has_no_memory(name) ? -1 : real(name, value, replace);
 }
 
 /* The host memory behind a device pointer of the driver's double; any other pointer is returned unchanged. */

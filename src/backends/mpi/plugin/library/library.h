@@ -16,7 +16,7 @@ struct tti_mpi_library {
     bool locked;     /* calls that do not block are made one at a time */
     long cpus;       /* of this host */
     bool own;        /* Tutti has started MPI, not the application */
-    int tag_max;     /* the largest tag; the upper half are for MPI_Comm_create_group, see group.c */
+    int tag_max;     /* the largest tag; the upper half are for MPI_Comm_create_group, see plugin/group.c */
     int world_rank;  /* in MPI_COMM_WORLD */
     pid_t process;   /* that has started MPI, or found it started */
     bool cuda_aware; /* device memory may be handed to MPI */

@@ -7,6 +7,7 @@
 #include "backends/mpi/plugin/library/options.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +15,12 @@
 #include <strings.h>
 
 #include "backends/mpi/plugin/library/library.h"
+#include "base/error.h"
 
-const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *otherwise)
+const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *fallback)
 {
     const char *text = info->setting(info->settings, key);
-    return text ? text : otherwise;
+    return text ? text : fallback;
 }
 
 int tti_mpi_requested_level(const tutti_open_info *info)
@@ -55,57 +57,68 @@ static const char *name_in_mpi(const char *name)
     return name;
 }
 
+static tutti_status set_variable(const char *name, const char *value, tutti_error *error)
+{
+    if (setenv(name, value, 1) != 0) {
+        return tti_error_system(error, errno, "setting %s for MPI", name);
+    }
+    return TUTTI_OK;
+}
+
 /* Sets the variable from which this library reads the algorithm of a collective. Intel MPI has the binary interface of
  * MPICH, so the version text decides. */
-static void set_algorithm(const char *name, const char *value)
+static tutti_status set_algorithm(const char *name, const char *value, tutti_error *error)
 {
     static const struct {
         const char *library;
-        const char *before;
-        const char *behind;
+        const char *prefix;
+        const char *suffix;
         bool capitals;
     } dialects[] = {{"Open MPI", "OMPI_MCA_coll_tuned_", "_algorithm", false},
                     {"Intel(R) MPI", "I_MPI_ADJUST_", "", true},
                     {"", "MPIR_CVAR_", "_INTRA_ALGORITHM", true}};
-    char variable[96];
+    char variable[96]; /* the core has checked the name: it is that of a collective, and the longest one fits */
     size_t which = 0;
     while (!strstr(tti_mpi_library.version, dialects[which].library)) {
         which++;
     }
-    const size_t from = strlen(dialects[which].before);
-    const int length = snprintf(variable, sizeof(variable), "%s%s%s", dialects[which].before, name_in_mpi(name),
-                                dialects[which].behind);
+    const size_t from = strlen(dialects[which].prefix);
+    const int length = snprintf(variable, sizeof(variable), "%s%s%s", dialects[which].prefix, name_in_mpi(name),
+                                dialects[which].suffix);
     for (char *c = variable + from; dialects[which].capitals && length > 0 && *c; c++) {
         *c = (char)toupper((unsigned char)*c);
     }
+    tutti_status status = TUTTI_OK;
     if (which == 0) { /* else Open MPI ignores these variables */
-        setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 1);
+        status = set_variable("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", error);
     }
-    setenv(variable, value, 1);
+    return status == TUTTI_OK ? set_variable(variable, value, error) : status;
 }
 
-static void set_variable(const char *name, const char *value)
+/* Calls `set` for each pair of "NAME=VALUE;NAME=VALUE", up to the first failure. The core has checked the form. */
+static tutti_status for_each_pair(const char *list,
+                                  tutti_status (*set)(const char *name, const char *value, tutti_error *error),
+                                  tutti_error *error)
 {
-    setenv(name, value, 1);
-}
-
-/* Calls `set` for each pair of "NAME=VALUE;NAME=VALUE". The core has checked the form. */
-static void for_each_pair(const char *list, void (*set)(const char *name, const char *value))
-{
+    tutti_status status = TUTTI_OK;
     char *const copy = strdup(list);
+    if (!copy) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the settings of MPI");
+    }
     char *rest = copy;
-    for (char *pair = strsep(&rest, ";"); pair; pair = strsep(&rest, ";")) {
+    for (char *pair = strsep(&rest, ";"); pair && status == TUTTI_OK; pair = strsep(&rest, ";")) {
         char *equals = strchr(pair, '=');
         if (equals) {
             *equals = '\0';
-            set(pair, equals + 1);
+            status = set(pair, equals + 1, error);
         }
     }
     free(copy);
+    return status;
 }
 
-void tti_mpi_prepare_environment(const tutti_open_info *info)
+tutti_status tti_mpi_prepare_environment(const tutti_open_info *info, tutti_error *error)
 {
-    for_each_pair(tti_mpi_setting(info, "mpi.tuning", ""), set_algorithm);
-    for_each_pair(tti_mpi_setting(info, "mpi.env", ""), set_variable);
+    const tutti_status status = for_each_pair(tti_mpi_setting(info, "mpi.tuning", ""), set_algorithm, error);
+    return status == TUTTI_OK ? for_each_pair(tti_mpi_setting(info, "mpi.env", ""), set_variable, error) : status;
 }

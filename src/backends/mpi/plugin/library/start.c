@@ -80,7 +80,10 @@ static tutti_status start(const tutti_open_info *info, tutti_error *error)
     }
     read_version(tti_mpi_library.version, sizeof(tti_mpi_library.version));
     if (!initialized) {
-        tti_mpi_prepare_environment(info);
+        const tutti_status prepared = tti_mpi_prepare_environment(info, error);
+        if (prepared != TUTTI_OK) {
+            return prepared;
+        }
         code = MPI_Init_thread(NULL, NULL, tti_mpi_requested_level(info), &tti_mpi_library.level);
         if (code != MPI_SUCCESS) {
             return tti_mpi_error(error, code, "MPI_Init_thread");

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting messages and waiting for them, in one call or in two steps (post, then test until it has ended, then end). A
- * posting is a batch of requests with one deadline and one result.
+ * Posting messages and waiting for them, in one call or in two steps. A posting is a batch of requests with one
+ * deadline and one result.
+ *
+ * Life in two steps: post; then test or attend, by any thread, until the posting has ended; then end, which frees it.
+ * Cancel may run beside test and attend, but not beside end. In one call all of it is on the caller's stack.
+ *
+ * Locks: requests and their status, `open`, `status` and `error` of a posting are under messages.lock from the post
+ * until the posting has ended, since any thread of the group makes progress for all postings. Before and afterwards
+ * they belong to the thread that posts or ends it.
  */
 #include "backends/mpi/plugin/messages/postings.h"
 
@@ -37,37 +44,45 @@ static void end_all(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_st
     }
 }
 
-/* With the lock: the deadline has passed. */
+/* With the lock: the deadline has passed with requests open. */
 static void time_out(struct tti_mpi_group *g, struct tti_mpi_posting *p)
 {
-    char what[96] = "";
-    int32_t peer = -1;
-    for (size_t i = p->count; i-- > 0;) {
-        if (!p->requests[i].done) {
-            describe(p->requests[i].op, what, sizeof(what));
-            peer = p->requests[i].op->root;
-        }
+    char what[96];
+    const struct tti_mpi_request *first = p->requests; /* that is not done: there is one, as the posting is open */
+    while (first->done) {
+        first++;
     }
+    describe(first->op, what, sizeof(what));
     const int64_t elapsed = (tti_now_ns() - p->begun_ns) / 1000000;
     tti_error_set(&p->error, TUTTI_TIMEOUT, "%s: rank %d waited %lld ms, the deadline was %lld ms", what, g->rank,
                   (long long)elapsed, (long long)p->timeout_ms);
-    p->error.suspect = peer;
+    p->error.suspect = first->op->root;
     p->error.elapsed_ms = elapsed;
     p->error.scope = TUTTI_SCOPE_GROUP;
     tti_mpi_fail(g, &p->error);
     end_all(g, p, TUTTI_TIMEOUT);
 }
 
-/* With the lock: one round for all messages of the group. An error fails the group and ends the posting. */
-static void make_progress(struct tti_mpi_group *g, struct tti_mpi_posting *p)
+/* With the lock: one round for all messages of the group. An error fails the group, since a message may be lost. */
+static tutti_status make_progress(struct tti_mpi_group *g, tutti_error *error)
+{
+    const tutti_status status = tti_mpi_progress(g, error);
+    if (status != TUTTI_OK) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        tti_mpi_fail(g, error);
+    }
+    return status;
+}
+
+/* With the lock: the same, if the posting is open. An error ends it. */
+static void make_progress_for(struct tti_mpi_group *g, struct tti_mpi_posting *p)
 {
     tutti_error error;
-    const tutti_status status = tti_mpi_progress(g, &error);
-    if (status != TUTTI_OK) {
-        error.scope = TUTTI_SCOPE_GROUP;
-        tti_mpi_fail(g, &error);
+    if (p->open == 0) {
+        return;
     }
-    if (p && p->open > 0 && status != TUTTI_OK) {
+    const tutti_status status = make_progress(g, &error);
+    if (status != TUTTI_OK && p->open > 0) {
         p->error = error;
         end_all(g, p, status);
     }
@@ -99,9 +114,7 @@ static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tu
             tti_mpi_post_recv(g, &p->requests[i]);
         }
     }
-    if (p->open > 0) {
-        make_progress(g, p);
-    }
+    make_progress_for(g, p);
     pthread_mutex_unlock(&m->lock);
     return TUTTI_OK;
 }
@@ -150,24 +163,26 @@ static bool poll_posting(struct tti_mpi_group *g, struct tti_mpi_posting *p, str
 {
     struct tti_mpi_messages *m = &g->messages;
     pthread_mutex_lock(&m->lock);
-    if (p->open > 0) {
-        make_progress(g, p);
-    }
-    bool ended = p->open == 0;
+    make_progress_for(g, p);
+    const bool ended = p->open == 0;
     pthread_mutex_unlock(&m->lock);
     if (ended) {
         return true;
     }
-    const tutti_status status = tti_mpi_poll_step(loop, &p->error);
-    if (status != TUTTI_OK) {
-        pthread_mutex_lock(&m->lock);
-        if (p->open > 0) {
-            status == TUTTI_TIMEOUT ? time_out(g, p) : end_all(g, p, status);
-        }
-        ended = true;
-        pthread_mutex_unlock(&m->lock);
+    tutti_error error; /* not p->error: without the lock another thread may write it, with the result of a request */
+    const tutti_status status = tti_mpi_poll_step(loop, &error);
+    if (status == TUTTI_OK) {
+        return false;
     }
-    return ended;
+    pthread_mutex_lock(&m->lock);
+    if (p->open > 0 && status == TUTTI_TIMEOUT) {
+        time_out(g, p);
+    } else if (p->open > 0) {
+        p->error = error;
+        end_all(g, p, status);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return true;
 }
 
 static tutti_status make_requests(struct tti_mpi_posting *p, size_t count, tutti_error *error)
@@ -221,19 +236,19 @@ tutti_status tti_mpi_post_p2p(void *state, tutti_op *const *ops, size_t count, i
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu messages", count);
     }
     tutti_status status = make_requests(p, count, error);
-    if (status == TUTTI_OK) {
-        if (tti_mpi_use(g)) {
-            status = begin(g, p, ops, timeout_ms);
-            tti_mpi_unuse(g);
-        } else {
-            status = tti_mpi_finalizing_error(g, &p->error);
-        }
-        if (status != TUTTI_OK) {
-            *error = p->error;
-            free_requests(p);
-        }
+    if (status != TUTTI_OK) {
+        free(p);
+        return status;
+    }
+    if (tti_mpi_use(g)) {
+        status = begin(g, p, ops, timeout_ms);
+        tti_mpi_unuse(g);
+    } else {
+        status = tti_mpi_finalizing_error(g, &p->error);
     }
     if (status != TUTTI_OK) {
+        *error = p->error;
+        free_requests(p);
         free(p);
         return status;
     }
@@ -249,8 +264,8 @@ int32_t tti_mpi_test_p2p(void *state, void *batch)
     tutti_error error;
     const bool used = tti_mpi_use(g);
     pthread_mutex_lock(&m->lock);
-    if (p->open > 0 && used) {
-        make_progress(g, p);
+    if (used) {
+        make_progress_for(g, p);
     }
     if (p->open > 0 && (used ? tti_mpi_check(g, false, &error) : tti_mpi_finalizing_error(g, &error)) != TUTTI_OK) {
         p->error = error;
@@ -283,7 +298,7 @@ void tti_mpi_attend_p2p(void *state, void *batch, int64_t until_ns)
             changed = tti_mpi_test_p2p(state, batch) == 1;
         } else {
             pthread_mutex_lock(&m->lock);
-            make_progress(g, NULL);
+            make_progress(g, &unused); /* an error fails the group, and so ends each posting at its next test */
             pthread_mutex_unlock(&m->lock);
             /* acquire: pairs with the releases that follow the end of a request, a failure and tti_mpi_wake_p2p. A
              * request may have ended since the last return, after the worker tested it. */
@@ -349,7 +364,7 @@ tutti_status tti_mpi_probe(void *state, int32_t peer, int32_t tag, int32_t *foun
         return status;
     }
     pthread_mutex_lock(&m->lock);
-    status = tti_mpi_progress(g, error);
+    status = make_progress(g, error);
     const struct tti_mpi_envelope *envelope = tti_mpi_find_envelope(m, &wanted);
     if (envelope && message) {
         tti_mpi_envelope_message(envelope, message);

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-/* The most bytes of data that travel in the envelope. */
+/* The most bytes of data that are sent in the envelope. */
 #define TTI_MPI_EAGER 2048u
 
 struct tti_mpi_envelope_head {
@@ -58,7 +58,6 @@ struct tti_mpi_request {
 
 /* Requests that were posted together. */
 struct tti_mpi_posting {
-    struct tti_mpi_posting *next_idle;
     size_t count;
     size_t open; /* requests that are not done */
     int64_t begun_ns;
