@@ -59,48 +59,55 @@ static int64_t length_of(const struct tti_chunks *p, const tutti_parts *parts, i
     return (int64_t)(parts->outer * parts->unit / p->element) * rows;
 }
 
-/* The own part of a side that is one part; the whole of a joined side counts part by part. */
+/* Elements of this rank's part. Only for a side that is one part; joined sides use length_of. */
 static int64_t own_length(const struct tti_chunks *p)
 {
     return (int64_t)p->op->count;
 }
 
 /* Elements of the longest part, the same on all ranks. */
-static int64_t longest(const struct tti_chunks *p)
+static int64_t longest_part(const struct tti_chunks *p)
 {
     const tutti_parts *parts = p->out.parts ? p->out.parts : p->in.parts;
     if (!parts) {
         return own_length(p);
     }
-    int64_t most = 0;
+    int64_t longest = 0;
     for (int r = 0; r < p->size; r++) {
         const int64_t length = length_of(p, parts, r);
-        most = length > most ? length : most;
+        longest = length > longest ? length : longest;
     }
-    return most;
+    return longest;
+}
+
+/* The step with which every part of this rank fits one chunk: all_to_all_v, where the ranks know different counts. */
+static int64_t one_chunk_step(const struct tti_chunks *p)
+{
+    int64_t step = 1;
+    for (int r = 0; r < p->size; r++) {
+        const int64_t send = length_of(p, &p->op->send_parts, r);
+        const int64_t recv = length_of(p, &p->op->recv_parts, r);
+        step = send > step ? send : step;
+        step = recv > step ? recv : step;
+    }
+    return step;
 }
 
 void tti_chunks_cut(struct tti_chunks *p, const tutti_op *op, int32_t rank, int32_t size, size_t bytes)
 {
     *p = (struct tti_chunks){.op = op, .rank = rank, .size = size, .element = tutti_dtype_size(op->dtype)};
     find_sides(p);
-    const bool whole = op->kind == TUTTI_OP_BARRIER;
-    const bool own_counts = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
+    const bool no_data = op->kind == TUTTI_OP_BARRIER;
     const bool joined = op->kind >= TUTTI_OP_ALL_GATHER && op->kind <= TUTTI_OP_ALL_TO_ALL;
-    const int64_t most = whole ? 0 : longest(p);
-    p->step = whole ? 1 : (int64_t)(bytes / p->element / (joined ? (size_t)size : 1));
-    p->step = p->step > 64 ? p->step / 64 * 64 : 64; /* so that chunks begin at whole cache lines */
-    if (own_counts) {
-        int64_t all = 0;
-        for (int r = 0; r < size; r++) {
-            const int64_t send = length_of(p, &op->send_parts, r);
-            const int64_t recv = length_of(p, &op->recv_parts, r);
-            all = send > all ? send : all;
-            all = recv > all ? recv : all;
-        }
-        p->step = all > 0 ? all : 1;
+    if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
+        p->step = one_chunk_step(p);
+        p->count = 1;
+        return;
     }
-    p->count = own_counts || most == 0 ? 1 : (most + p->step - 1) / p->step;
+    const int64_t longest = no_data ? 0 : longest_part(p);
+    p->step = no_data ? 1 : (int64_t)(bytes / p->element / (joined ? (size_t)size : 1));
+    p->step = p->step > 64 ? p->step / 64 * 64 : 64; /* so that chunks begin at whole cache lines */
+    p->count = longest == 0 ? 1 : (longest + p->step - 1) / p->step;
 }
 
 /* ---- one chunk -------------------------------------------------------------------------------------------------- */

@@ -24,7 +24,8 @@
 #include "core/memory/staging_state.h"
 #include "engine/descriptor.h"
 
-#define DRAIN_NS 1000000000 /* for copies under way when an operation has failed */
+#define DRAIN_NS  1000000000 /* for copies under way when an operation has failed */
+#define FEW_RANKS 16         /* up to as many, the counts of a chunk are on the stack */
 
 tutti_status tti_staging_create(struct tti_group *g, DLDevice device, struct tti_staging **staging, tutti_error *error)
 {
@@ -117,6 +118,7 @@ static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline
 /* One collective on its way through a pipeline. */
 struct staged_run {
     struct tti_group *group;
+    tutti_op *op; /* uncut */
     const tutti_backend *engine;
     void *state;
     const struct tti_device *device;
@@ -155,37 +157,38 @@ static tutti_status store(const struct staged_run *x, int64_t k)
 static uint32_t round_before(const struct staged_run *x, int64_t k)
 {
     const bool can = (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CANCEL) != 0;
-    return k == 0 && can && !tti_kind_waits_for_all(x->chunks.op->kind) ? TUTTI_CANCELLABLE : 0;
+    return k == 0 && can && !tti_kind_waits_for_all(x->op->kind) ? TUTTI_CANCELLABLE : 0;
 }
 
 /* Runs a chunk on the engine; with `failed` only to report that this rank does not take part. */
 static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status failed, tutti_error *error)
 {
     struct tti_staging_slot *slot = &x->pipeline->slots[k % TTI_STAGING_SLOTS];
-    tutti_op *whole = (tutti_op *)(uintptr_t)x->chunks.op;
-    tutti_op op = tti_chunks_op(&x->chunks, k, slot->memory, (unsigned char *)slot->memory + x->out_at, x->counts);
+    unsigned char *in = slot->memory; /* NULL, if there was no memory for it: then `failed` is set */
+    tutti_op op = tti_chunks_op(&x->chunks, k, in, in ? in + x->out_at : NULL, x->counts);
     op.failed = failed;
     op.on_device = x->group->staging->to_device;
     op.flags |= round_before(x, k);
     tutti_status status = x->engine->ops->run(x->state, &op, error);
-    whole->sequence = op.sequence;
+    x->op->sequence = op.sequence;
     return status;
 }
 
 /* The deadline has passed, and the own device is the cause. */
-static tutti_status fail_late(struct staged_run *x)
+static tutti_status abort_for_device(struct staged_run *x)
 {
     x->error->scope = TUTTI_SCOPE_GROUP;
     x->error->suspect = x->group->rank;
-    tti_group_abort(x->group, x->chunks.op->lane, x->error);
+    tti_group_abort(x->group, x->op->lane, x->error);
     return TUTTI_TIMEOUT;
 }
 
 /* The deadline has passed before the engine could begin. If the group has failed, the engine reports why. */
-static tutti_status too_late(struct staged_run *x, int64_t k)
+static tutti_status time_out_before_engine(struct staged_run *x, int64_t k)
 {
     tutti_error cause;
-    return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_chunk(x, k, TUTTI_TIMEOUT, x->error) : fail_late(x);
+    return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_chunk(x, k, TUTTI_TIMEOUT, x->error)
+                                                           : abort_for_device(x);
 }
 
 /* This rank cannot copy. On an engine that compares calls, a failed call reports it to the other ranks. On another
@@ -193,13 +196,13 @@ static tutti_status too_late(struct staged_run *x, int64_t k)
 static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status)
 {
     if (status == TUTTI_TIMEOUT) {
-        return too_late(x, k);
+        return time_out_before_engine(x, k);
     }
     if (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CHECKS_CALLS) {
         tutti_error other; /* the own error is more precise */
         run_chunk(x, k, status, &other);
     } else {
-        tti_group_abort(x->group, x->chunks.op->lane, x->error);
+        tti_group_abort(x->group, x->op->lane, x->error);
     }
     return status;
 }
@@ -246,7 +249,7 @@ static tutti_status run_pipeline(struct staged_run *x)
         status = tti_device_await(x->device, x->pipeline->slots[(count - 1) % TTI_STAGING_SLOTS].stored, x->deadline_ns,
                                   x->error);
     }
-    return status == TUTTI_TIMEOUT ? fail_late(x) : status;
+    return status == TUTTI_TIMEOUT ? abort_for_device(x) : status;
 }
 
 static size_t chunk_bytes(const struct tti_group *g, const tutti_backend *engine, void *state)
@@ -256,48 +259,52 @@ static size_t chunk_bytes(const struct tti_group *g, const tutti_backend *engine
     return wish > 0 ? wish : (size_t)tti_setting_number(&g->settings, TTI_SET_DEVICE_CHUNK);
 }
 
+/* Makes room for the chunks, and runs them through the pipeline. */
+static tutti_status run_in_chunks(struct staged_run *x)
+{
+    struct tti_staging *s = x->group->staging;
+    size_t room[2];
+    tti_chunks_room(&x->chunks, room);
+    x->out_at = x->chunks.in_place ? 0 : (room[0] + 63) / 64 * 64;
+    const size_t bytes = x->chunks.in_place ? (room[0] > room[1] ? room[0] : room[1]) : x->out_at + room[1];
+    struct tti_device_scope scope;
+    tutti_status status = s->device->enter(s->index, &scope, x->error);
+    if (status != TUTTI_OK) {
+        return give_up(x, 0, status);
+    }
+    status = make_room(s, x->pipeline, x->chunks.count, bytes > 0 ? bytes : 64, x->error);
+    if (status == TUTTI_OK && x->op->after) {
+        status = s->device->stream_wait_event(x->pipeline->in, x->op->after, x->error);
+    }
+    status = status == TUTTI_OK ? run_pipeline(x) : give_up(x, 0, status);
+    if (status != TUTTI_OK) {
+        drain(x);
+    }
+    s->device->leave(&scope);
+    return status;
+}
+
 tutti_status tti_staging_run(struct tti_group *g, const tutti_backend *engine, void *state, tutti_op *op,
                              tutti_error *error)
 {
     struct tti_staging *s = g->staging;
-    int64_t few[2 * 16];
-    size_t room[2];
+    int64_t few[2 * FEW_RANKS];
     struct staged_run x = {.group = g,
+                           .op = op,
                            .engine = engine,
                            .state = state,
                            .device = s->device,
                            .pipeline = &s->lanes[op->lane],
                            .error = error};
-    const tutti_status cannot = op->failed; /* known before: cancelled, or no memory */
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns();
     x.deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
-    x.counts = g->size <= 16 ? few : malloc(2 * (size_t)g->size * sizeof(*x.counts));
+    x.counts = g->size <= FEW_RANKS ? few : malloc(2 * (size_t)g->size * sizeof(*x.counts));
     if (!x.counts) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the counts of %d ranks", (int)g->size);
     }
     tti_chunks_cut(&x.chunks, op, g->rank, g->size, chunk_bytes(g, engine, state));
-    tti_chunks_room(&x.chunks, room);
-    x.out_at = x.chunks.in_place ? 0 : (room[0] + 63) / 64 * 64;
-    const size_t bytes = x.chunks.in_place ? (room[0] > room[1] ? room[0] : room[1]) : x.out_at + room[1];
-    struct tti_device_scope scope;
-    tutti_status status = s->device->enter(s->index, &scope, error);
-    if (status == TUTTI_OK) {
-        status = make_room(s, x.pipeline, x.chunks.count, bytes > 0 ? bytes : 64, error);
-        if (status == TUTTI_OK && op->after) {
-            status = s->device->stream_wait_event(x.pipeline->in, op->after, error);
-        }
-        if (cannot != TUTTI_OK) {
-            status = run_chunk(&x, 0, cannot, error);
-        } else {
-            status = status == TUTTI_OK ? run_pipeline(&x) : give_up(&x, 0, status);
-        }
-        if (status != TUTTI_OK) {
-            drain(&x);
-        }
-        s->device->leave(&scope);
-    } else {
-        status = give_up(&x, 0, status);
-    }
+    /* A cancelled call, or one without memory, copies nothing: the engine reports it to the other ranks. */
+    const tutti_status status = op->failed != TUTTI_OK ? run_chunk(&x, 0, op->failed, error) : run_in_chunks(&x);
     if (x.counts != few) {
         free(x.counts);
     }
