@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CPUs and caches as /sys/devices/system/cpu describes them. Where the kernel reports no third-level caches, all CPUs
- * count as near each other.
+ * count as near each other. cache/index2 and cache/index3 are taken for the second and third level: so it is on x86-64
+ * and on ARM, where the first level has index0 for data and index1 for instructions.
  */
 #include "engine/tuning/cpus.h"
 
@@ -14,6 +15,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+
+#define THREADS_OF_CORE "topology/thread_siblings_list"
+#define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
+#define ZEN_5_FAMILY    0x1au
 
 /* A line of /sys about a CPU: false if there is none. */
 static bool read_about(int cpu, const char *what, char *text, size_t capacity)
@@ -40,10 +45,10 @@ static bool list_has(const char *list, int cpu, int *count)
         const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
         found = found || (cpu >= first && cpu <= last);
         *count += last >= first && last < INT32_MAX ? (int)(last - first + 1) : 0;
-        list = *end == ',' ? end + 1 : end;
-        if (end == list && *end != ',') {
+        if (*end != ',') {
             break;
         }
+        list = end + 1;
     }
     return found;
 }
@@ -55,11 +60,7 @@ static bool shares(int cpu, int other, const char *what)
     return read_about(cpu, what, list, sizeof(list)) && list_has(list, other, &count);
 }
 
-#define THREADS_OF_CORE "topology/thread_siblings_list"
-#define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
-#define ZEN_5_FAMILY    0x1au
-
-int tti_calibrate_cpus(int cpus[TTI_CALIBRATE_CPUS])
+int tti_cpus_choose(int cpus[TTI_CPUS_CHOSEN])
 {
     uint64_t mask[TTI_CPU_WORDS];
     int found = 0;
@@ -122,8 +123,8 @@ static void find_caches(int cpu, struct tti_profile *p)
     }
 }
 
-/* Virtual CPUs may move. Every hypervisor sets this bit of CPUID and no processor does. */
-static int64_t stay(void)
+/* Virtual CPUs may move to other processors. Every hypervisor sets this bit of CPUID and no processor does. */
+static int64_t find_whether_cpus_stay(void)
 {
 #if defined(__x86_64__)
     unsigned eax;
@@ -157,9 +158,9 @@ static int64_t find_model(void)
 #endif
 }
 
-void tti_calibrate_topology(int cpu, struct tti_profile *profile)
+void tti_cpus_describe(int cpu, struct tti_profile *profile)
 {
     find_caches(cpu, profile);
-    profile->cpus_stay = stay();
+    profile->cpus_stay = find_whether_cpus_stay();
     profile->model = find_model();
 }

@@ -28,15 +28,15 @@
 static void run_pair(struct tti_measurement *m, int me)
 {
     for (int partner = 1; partner <= m->partners; partner++) {
-        if (!tti_calibrate_partner(m, me, partner)) {
+        if (!tti_measurement_partner(m, me, partner)) {
             return;
         }
     }
     if (me == 0) {
-        tti_calibrate_alone(m);
+        tti_measurement_alone(m);
     }
-    if (m->partners == 0 || tti_calibrate_wakes(m, me)) {
-        tti_calibrate_switches(m, me);
+    if (m->partners == 0 || tti_measurement_wakes(m, me)) {
+        tti_measurement_switches(m, me);
     }
 }
 
@@ -48,8 +48,8 @@ static void *thread_0(void *measurement)
         return NULL;
     }
     if (m->partners == 0) { /* thread 1 would run on this CPU, too */
-        tti_calibrate_alone(m);
-        tti_calibrate_switches(m, 0);
+        tti_measurement_alone(m);
+        tti_measurement_switches(m, 0);
         return NULL;
     }
     run_pair(m, 0);
@@ -60,7 +60,7 @@ static void *thread_1(void *measurement)
 {
     struct tti_measurement *m = measurement;
     if (m->partners == 0) {
-        tti_calibrate_switches(m, 1);
+        tti_measurement_switches(m, 1);
     } else {
         run_pair(m, 1);
     }
@@ -109,7 +109,7 @@ bool tti_calibrate_measure(struct tti_profile *profile)
         return false;
     }
     memset(m, 0, sizeof(*m));
-    m->partners = tti_calibrate_cpus(m->cpus) - 1;
+    m->partners = tti_cpus_choose(m->cpus) - 1;
     m->partners = m->partners < 0 ? 0 : m->partners;
     m->profile = profile;
     m->pinned = true;
@@ -119,7 +119,7 @@ bool tti_calibrate_measure(struct tti_profile *profile)
     if (m->memory != MAP_FAILED) {
         munmap(m->memory, TTI_MEASUREMENT_MEMORY);
     }
-    tti_calibrate_topology(m->cpus[0], profile);
+    tti_cpus_describe(m->cpus[0], profile);
     free(m);
     profile->measured_s = (int64_t)time(NULL);
     drop_implausible(profile);

@@ -3,8 +3,8 @@
  * The parts of a measurement. Each is repeated, and the lower quartile of the times counts: interrupts and other
  * programs make some times longer, and the very shortest are rare.
  *
- * For the speed of memory, the chunks are flushed from the caches first. What a plain copy leaves there is flushed
- * within its time. So 2 MiB suffice to measure a copy that fits no cache.
+ * For the speed of memory, the chunks are flushed from the caches first. The flush of the copy's cached lines is part
+ * of the measured time. So 2 MiB suffice to measure a copy that fits no cache.
  */
 #include "engine/tuning/measure_times.h"
 
@@ -126,7 +126,7 @@ static bool run_chunks(struct tti_measurement *m, int me, int64_t *mbs)
     return true;
 }
 
-bool tti_calibrate_partner(struct tti_measurement *m, int me, int partner)
+bool tti_measurement_partner(struct tti_measurement *m, int me, int partner)
 {
     int64_t hop = 0;
     int64_t mbs = 0;
@@ -254,7 +254,7 @@ static void run_yields(struct tti_measurement *m)
     m->profile->yield_ns = (lower_quartile(&t) + YIELDS / 2) / YIELDS;
 }
 
-void tti_calibrate_alone(struct tti_measurement *m)
+void tti_measurement_alone(struct tti_measurement *m)
 {
     run_inner(m);
     run_memory(m);
@@ -287,7 +287,7 @@ static void wake_partner(struct tti_measurement *m, uint32_t number)
 }
 
 /* wake_word counts up to TTI_MEASUREMENT_WAKES. */
-bool tti_calibrate_wakes(struct tti_measurement *m, int me)
+bool tti_measurement_wakes(struct tti_measurement *m, int me)
 {
     struct trials t = {.count = 0};
     for (int i = 0; i < TTI_MEASUREMENT_WAKES; i++) {
@@ -314,7 +314,7 @@ bool tti_calibrate_wakes(struct tti_measurement *m, int me)
     return true;
 }
 
-void tti_calibrate_switches(struct tti_measurement *m, int me)
+void tti_measurement_switches(struct tti_measurement *m, int me)
 {
     int64_t both = 0;
     if (me == 1) {

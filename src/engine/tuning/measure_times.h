@@ -8,12 +8,12 @@
 /* Binds the calling thread. */
 bool tti_measurement_pin(int cpu);
 /* An exchange with the partner CPU m->cpus[partner], and copying what that has written. */
-bool tti_calibrate_partner(struct tti_measurement *m, int me, int partner);
+bool tti_measurement_partner(struct tti_measurement *m, int me, int partner);
 /* Thread 0 alone: inside the second-level cache, from memory, past the caches, and yielding. */
-void tti_calibrate_alone(struct tti_measurement *m);
+void tti_measurement_alone(struct tti_measurement *m);
 /* Waking the other thread, which sleeps. */
-bool tti_calibrate_wakes(struct tti_measurement *m, int me);
+bool tti_measurement_wakes(struct tti_measurement *m, int me);
 /* Yielding to each other, both on one CPU. */
-void tti_calibrate_switches(struct tti_measurement *m, int me);
+void tti_measurement_switches(struct tti_measurement *m, int me);
 
 #endif

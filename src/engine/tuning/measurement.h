@@ -26,7 +26,7 @@ struct tti_measurement {
     int64_t woke_ns[TTI_MEASUREMENT_WAKES];    /* written by thread 1 before an exchange, read by thread 0 after it */
     int64_t copied_ns[TTI_MEASUREMENT_CHUNKS]; /* likewise */
     int64_t deadline_ns;
-    int cpus[TTI_CALIBRATE_CPUS];
+    int cpus[TTI_CPUS_CHOSEN];
     int partners; /* 0, 1 or 2 of cpus[1], cpus[2] */
     bool pinned;
     unsigned char *memory;       /* TTI_MEASUREMENT_MEMORY */
