@@ -153,6 +153,7 @@ static uint64_t shape_integer(tutti_dtype dtype, size_t item, enum tti_check_pat
         if (item < 8) {
             return raw;
         }
+        /* 12 bits of head room: the sum of up to 4096 ranks fits 64 bits */
         return is_signed ? (uint64_t)((int64_t)raw >> 12) : raw >> 12;
     case TTI_CHECK_SPECIAL: {
         const uint64_t least = is_signed ? (uint64_t)1 << (8 * item - 1) : 0;
@@ -161,8 +162,9 @@ static uint64_t shape_integer(tutti_dtype dtype, size_t item, enum tti_check_pat
     }
     case TTI_CHECK_LARGE:
         if (item == 8) {
-            return raw >> 12;
+            return raw >> 12; /* head room, as above */
         }
+        /* The upper bits are set, so that a few summands overflow; the random bits are below the highest 4. */
         return is_signed ? (raw & (all >> 4)) | (all >> 1 & ~(all >> 4)) : raw | (all & ~(all >> 4));
     default:
         return raw;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Test data that any rank computes for any other rank, from a key and the index of an element. */
 #ifndef TTI_CHECK_DATA_DATA_H
 #define TTI_CHECK_DATA_DATA_H
 
@@ -15,7 +16,7 @@ uint64_t tti_check_rank_key(const struct tti_check *c, int rank);
 void tti_check_generate(void *out, tutti_dtype dtype, enum tti_check_pattern pattern, uint64_t key, uint64_t first,
                         size_t count);
 
-/* Memory or the end of the program: a suite without memory has nothing to say. */
+/* Ends the process if there is no memory. */
 void *tti_check_memory(size_t bytes);
 
 #endif

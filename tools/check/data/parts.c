@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the parts of ranks lie in a joined tensor, for the even and the variable-count forms. */
+/*
+ * Where the parts of ranks lie in a joined tensor, for the even and the variable-count forms. The spread of a plan
+ * chooses the rows of each part and their order: equal parts, empty ones, all rows in the last one, gaps between the
+ * parts, or the reverse order.
+ */
 #include "check/data/parts.h"
 
 #include <stdlib.h>
@@ -8,7 +12,7 @@
 #include "check/reference/expect.h"
 
 /* Rows of the part that `from` gives to `to`; for all but all_to_all `from` is always 0. */
-static int64_t rows_of(const struct tti_check_plan *plan, int n, int from, int to)
+static int64_t rows_of(const struct tti_check_plan *plan, int count, int from, int to)
 {
     const int64_t rows = plan->ndim == 0 ? 1 : plan->shape[plan->dim];
     switch (plan->spread) {
@@ -17,31 +21,31 @@ static int64_t rows_of(const struct tti_check_plan *plan, int n, int from, int t
     case TTI_CHECK_ZEROS:
         return (from + to) % 2 == 0 ? 0 : rows + to % 2;
     case TTI_CHECK_LAST:
-        return to == n - 1 ? rows : 0;
-    default:
+        return to == count - 1 ? rows : 0;
+    default: /* 3 is -1 modulo 4: neighbours send each other different numbers of rows */
         return rows + (3 * from + to) % 4;
     }
 }
 
-static void place(struct tti_check_parts *parts, enum tti_check_spread spread)
+static void set_displacements(struct tti_check_parts *parts, enum tti_check_spread spread)
 {
     const int64_t gap = spread == TTI_CHECK_GAPS ? 2 : spread == TTI_CHECK_REVERSED ? 1 : 0;
     int64_t row = 0;
-    for (int i = 0; i < parts->n; i++) {
-        const int part = spread == TTI_CHECK_REVERSED ? parts->n - 1 - i : i;
+    for (int i = 0; i < parts->count; i++) {
+        const int part = spread == TTI_CHECK_REVERSED ? parts->count - 1 - i : i;
         row += gap;
-        parts->at[part] = row;
+        parts->first_row[part] = row;
         row += parts->counts[part];
     }
     parts->rows = row + gap;
     parts->displaced = gap > 0;
 }
 
-static void make(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan)
+static void allocate_parts(struct tti_check_parts *parts, int count, const struct tti_check_plan *plan)
 {
-    parts->n = n;
-    parts->counts = tti_check_memory((size_t)n * sizeof(int64_t));
-    parts->at = tti_check_memory((size_t)n * sizeof(int64_t));
+    parts->count = count;
+    parts->counts = tti_check_memory((size_t)count * sizeof(int64_t));
+    parts->first_row = tti_check_memory((size_t)count * sizeof(int64_t));
     parts->outer = 1;
     parts->inner = 1;
     for (int d = 0; d < plan->dim; d++) {
@@ -52,29 +56,29 @@ static void make(struct tti_check_parts *parts, int n, const struct tti_check_pl
     }
 }
 
-void tti_check_parts_make(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan)
+void tti_check_parts_make(struct tti_check_parts *parts, int count, const struct tti_check_plan *plan)
 {
-    make(parts, n, plan);
-    for (int r = 0; r < n; r++) {
-        parts->counts[r] = rows_of(plan, n, 0, r);
+    allocate_parts(parts, count, plan);
+    for (int r = 0; r < count; r++) {
+        parts->counts[r] = rows_of(plan, count, 0, r);
     }
-    place(parts, plan->spread);
+    set_displacements(parts, plan->spread);
 }
 
-void tti_check_parts_make_pairwise(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan, int rank,
-                                   bool send)
+void tti_check_parts_make_pairwise(struct tti_check_parts *parts, int count, const struct tti_check_plan *plan,
+                                   int rank, bool send)
 {
-    make(parts, n, plan);
-    for (int r = 0; r < n; r++) {
-        parts->counts[r] = send ? rows_of(plan, n, rank, r) : rows_of(plan, n, r, rank);
+    allocate_parts(parts, count, plan);
+    for (int r = 0; r < count; r++) {
+        parts->counts[r] = send ? rows_of(plan, count, rank, r) : rows_of(plan, count, r, rank);
     }
-    place(parts, plan->spread);
+    set_displacements(parts, plan->spread);
 }
 
 void tti_check_parts_free(struct tti_check_parts *parts)
 {
     free(parts->counts);
-    free(parts->at);
+    free(parts->first_row);
 }
 
 void tti_check_parts_shape(const struct tti_check_plan *plan, int64_t rows, int64_t shape[3])
@@ -95,9 +99,9 @@ void tti_check_parts_gaps(struct tti_check *c, struct tti_check_tensor *x, const
         tti_check_fail(c, "no memory to check the gaps");
         return;
     }
-    for (int r = 0; r < parts->n; r++) {
+    for (int r = 0; r < parts->count; r++) {
         for (int64_t i = 0; i < parts->counts[r]; i++) {
-            owned[parts->at[r] + i] = 1;
+            owned[parts->first_row[r] + i] = 1;
         }
     }
     for (size_t o = 0; o < parts->outer; o++) {
@@ -114,7 +118,7 @@ void tti_check_parts_gathered(struct tti_check *c, struct tti_check_tensor *x, c
                               const struct tti_check_plan *plan)
 {
     const unsigned char *result = tti_check_tensor_result(c, x);
-    for (int r = 0; r < parts->n; r++) {
+    for (int r = 0; r < parts->count; r++) {
         const size_t run = tti_check_parts_run(parts, r);
         for (size_t o = 0; o < parts->outer; o++) {
             tti_check_expect_copy(c, result, plan->dtype, tti_check_parts_first(parts, r, o), run, r, plan->pattern,

@@ -8,27 +8,27 @@
 #include "check/plan.h"
 
 struct tti_check_parts {
-    int n;
-    int64_t *counts; /* rows of each part              */
-    int64_t *at;     /* first row of each part         */
-    int64_t rows;    /* of the joined tensor           */
-    size_t outer;    /* product of the dimensions before dim */
-    size_t inner;    /* and behind it                  */
-    bool displaced;  /* the parts do not simply follow one another */
+    int count;
+    int64_t *counts;    /* rows of each part */
+    int64_t *first_row; /* of each part */
+    int64_t rows;       /* of the joined tensor */
+    size_t outer;       /* product of the dimensions before dim */
+    size_t inner;       /* and behind it */
+    bool displaced;     /* the parts do not simply follow one another */
 };
 
 /* The joined tensor of a plan: counts and places as the spread says. */
-void tti_check_parts_make(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan);
+void tti_check_parts_make(struct tti_check_parts *parts, int count, const struct tti_check_plan *plan);
 /* all_to_all_v: how rank `rank` cuts its input (send) or joins its output. */
-void tti_check_parts_make_pairwise(struct tti_check_parts *parts, int n, const struct tti_check_plan *plan, int rank,
-                                   bool send);
+void tti_check_parts_make_pairwise(struct tti_check_parts *parts, int count, const struct tti_check_plan *plan,
+                                   int rank, bool send);
 void tti_check_parts_free(struct tti_check_parts *parts);
 /* The plan's shape with `rows` rows along its dimension. */
 void tti_check_parts_shape(const struct tti_check_plan *plan, int64_t rows, int64_t shape[3]);
 
 static inline size_t tti_check_parts_first(const struct tti_check_parts *parts, int part, size_t outer)
 {
-    return (outer * (size_t)parts->rows + (size_t)parts->at[part]) * parts->inner;
+    return (outer * (size_t)parts->rows + (size_t)parts->first_row[part]) * parts->inner;
 }
 
 static inline size_t tti_check_parts_run(const struct tti_check_parts *parts, int part)

@@ -15,9 +15,9 @@ static void prepare(struct tti_check_job *job)
     tti_check_parts_shape(p, received->rows, job->output_shape);
     tti_check_job_tensors(job, job->input_shape, job->output_shape);
     job->operation.counts = sent->counts;
-    job->operation.at = sent->displaced ? sent->at : NULL;
+    job->operation.at = sent->displaced ? sent->first_row : NULL;
     job->operation.received = received->counts;
-    job->operation.received_at = received->displaced ? received->at : NULL;
+    job->operation.received_at = received->displaced ? received->first_row : NULL;
 }
 
 /* What came from every rank is what that rank had for this one. */
