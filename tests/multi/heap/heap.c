@@ -86,6 +86,7 @@ static void mixed(tutti_group *g)
     size_t bytes = (size_t)count * sizeof(float);
     float *heap[2];
     float *private[2] = {malloc(bytes), malloc(bytes)};
+    EXPECT(private[0] && private[1]);
     EXPECT_OK(tutti_alloc(g, bytes, (void **)&heap[0], &err));
     EXPECT_OK(tutti_alloc(g, bytes, (void **)&heap[1], &err));
     for (unsigned pattern = 0; pattern < 16; pattern++) {
@@ -102,8 +103,8 @@ static void mixed(tutti_group *g)
     }
 }
 
-/* (A group of one rank runs on another backend, so in a job of two ranks the second group shares nothing.) Pairs of
- * neighbours that overlap, and the world: each group uses the memory that every other group has allocated. */
+/* Pairs of neighbours that overlap, and the world: each group uses the memory that every other group has allocated. (A
+ * group of one rank runs on another backend, so in a job of two ranks the second group shares nothing.) */
 static void sub_groups(tutti_group *g)
 {
     int32_t rank = tutti_group_rank(g);
@@ -125,15 +126,17 @@ static void sub_groups(tutti_group *g)
         EXPECT_OK(tutti_group_create(g, (const int32_t[]){1, 2}, size > 2 ? 2 : 1, NULL, &high, &err));
         EXPECT_OK(tutti_alloc(high, count * sizeof(float), &from_high, &err));
         check_sum(high, from_high, count);
-        if (from_low) { /* the ranks of `high` have not all mapped it, or have: it works */
+        if (from_low) { /* works whether or not all ranks of `high` have mapped it */
             check_sum(high, from_low, count);
         } else {
             float *private = malloc(count * sizeof(float));
+            EXPECT(private != NULL);
             check_sum(high, private, count);
             free(private);
         }
     }
     float *other = from_low || from_high ? NULL : malloc(count * sizeof(float));
+    EXPECT(from_low || from_high || other);
     check_sum(g, from_low ? from_low : from_high ? from_high : other, count);
     void *of_all = NULL;
     EXPECT_OK(tutti_alloc(g, count * sizeof(float), &of_all, &err));
@@ -227,7 +230,7 @@ static void switched_off(void)
     EXPECT_OK(tutti_group_destroy(g, &err));
 }
 
-/* One rank makes another call, and one rank does not come. */
+/* One rank makes another call, and one rank does not call. */
 static void out_of_step(tutti_group *world)
 {
     int32_t rank = tutti_group_rank(world);
