@@ -9,6 +9,9 @@ neither do backends. Nothing in src/ includes tools, tests or examples.
 
 NAME.c and NAME.h count as one file. It depends on what it includes, and on every file that defines a tti_ function or
 variable that it uses, whatever header declares that. No file depends on itself by way of others.
+
+A file that a comment names exists: beside the file with the comment, else in the same part of the project, else
+anywhere. The first of these that has files of that name has exactly one; otherwise the comment names the folder, too.
 """
 import re
 import sys
@@ -32,6 +35,11 @@ NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[A-Za-z_][\w \t\n*]*?\b(tti_\w+)"
                         r"(?:\s*\([^;{}]*\)\s*(?=\{)|(?:\[[^\]\n]*\])*\s*[=;])", re.M)
 NAME = re.compile(r"\btti_\w+")
+
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(/\*.*?\*/|//[^\n]*)', re.S)
+FILE_IN_COMMENT = re.compile(r"(?<![\w./<>-])([\w-]+/)*[\w-]+\.(?:c|h|cc)\b")
+# Files of other projects that comments name.
+FOREIGN = {"cuda.h", "hip_runtime_api.h", "nccl.h", "reduce_kernel.h"}
 
 
 def find(source, name, src):
@@ -139,6 +147,37 @@ def check_circles(reasons, src):
     return len(found)
 
 
+def named_file_fault(source, name, files):
+    """What is wrong with `name` in a comment of `source`, or None."""
+    found = [path for path in files[name.rsplit("/", 1)[-1]] if ("/" + path.as_posix()).endswith("/" + name)]
+    depth = 3 if source.parts[1] == "backends" else 2
+    for near in ([path for path in found if path.parent == source.parent],
+                 [path for path in found if path.parts[:depth] == source.parts[:depth]], found):
+        if near:
+            return None if len(near) == 1 else "may be " + " or ".join(map(str, near)) + ": write the folder"
+    return "does not exist"
+
+
+def check_named_files(root):
+    folders = [root / name for name in ("bench", "examples", "include", "src", "tests", "tools")]
+    paths = [path.relative_to(root) for folder in folders for path in sorted(folder.rglob("*"))
+             if path.suffix in (".c", ".h", ".cc")]
+    files = defaultdict(list)
+    for path in paths:
+        files[path.name].append(path)
+    faults = 0
+    for path in paths:
+        text = (root / path).read_text(encoding="utf-8")
+        for comment in COMMENT.finditer(text):
+            for named in FILE_IN_COMMENT.finditer(comment.group(1) or ""):
+                fault = named.group() not in FOREIGN and named_file_fault(path, named.group(), files)
+                if fault:
+                    line = text.count("\n", 0, comment.start(1) + named.start()) + 1
+                    print(f"{path}:{line}: {named.group()} in a comment {fault}")
+                    faults += 1
+    return faults
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
     src = root / "src"
@@ -146,6 +185,7 @@ def main():
     sources = sorted(path for path in src.rglob("*.[ch]"))
     faults, includes = check_layers(sources, root, src)
     faults += check_circles(dependencies(sources, includes), src)
+    faults += check_named_files(root)
     if not sources:
         print(f"{src}: no sources")
         faults += 1

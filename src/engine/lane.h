@@ -117,7 +117,7 @@ struct tti_lane {
     enum tti_half half;               /* the part of this call that runs now                          */
     int32_t background;               /* of the call for which tti_wait_begin has set spin_polls and yield_ns */
     unsigned spin_polls;              /* of the current call: polls before it yields                  */
-    unsigned slow_waits;              /* so far: some of them are trials, see wait.c                  */
+    unsigned slow_waits;              /* so far: some of them are trials, see wait/wait.c             */
     int64_t yield_ns;                 /* of the current call: yielding before it sleeps               */
     uint64_t call;                    /* number of the current call, from 1                           */
     uint64_t credit;                  /* every peer has arrived at this call                          */
@@ -188,7 +188,7 @@ struct tti_engine {
     _Atomic uint64_t dead[TTI_MAX_RANKS / 64]; /* ranks whose processes have died            */
     _Atomic uint32_t aborts;                   /* by threads of this rank                    */
     struct tti_agreement_state agreements[TTI_AGREEMENT_SERIES];
-    const struct tti_wait_upcalls *upcalls; /* what a long wait asks of failure/: see wait.h */
+    const struct tti_wait_upcalls *upcalls; /* what a long wait asks of failure/: see wait/wait.h */
     unsigned char **homes; /* of each rank: the segment whose header says what its process is and whether it lives */
     double pause_ns;       /* of one tti_backoff */
     void *watched;         /* of the liveness monitor; NULL: it does not watch this group */

@@ -86,7 +86,7 @@ TTI_RARE static tutti_status poll_for_failure_slow(struct tti_lane *lane, uint32
 /* Whether this lane knows the present alarm, and the group has not failed. */
 static inline bool is_quiet(const struct tti_lane *lane, uint32_t alarm)
 {
-    /* acquire: pairs with remember() in fault.c */
+    /* acquire: pairs with remember() in failure/fault.c */
     return alarm == lane->alarm_seen && atomic_load_explicit(&lane->engine->failed, memory_order_acquire) == TUTTI_OK;
 }
 
@@ -153,10 +153,10 @@ static inline void begin_call(struct tti_lane *lane, const tutti_op *op)
                   (op->prepared[TTI_PREPARED_CLASS] & TTI_PREPARED_ANNOUNCES) != 0);
 }
 
-/* Publishes TTI_PHASE_FINAL, so that no peer waits for further phases of this call: see stage.c. A rank that has failed
- * with the group publishes nothing, because its spans do not hold what its peers wait for; they see the alarm. Rooted
- * calls publish it even if they used no span: a peer may have called something else, with spans, and returned without
- * noticing. */
+/* Publishes TTI_PHASE_FINAL, so that no peer waits for further phases of this call: see memory/stage.c. A rank that has
+ * failed with the group publishes nothing, because its spans do not hold what its peers wait for; they see the alarm.
+ * Rooted calls publish it even if they used no span: a peer may have called something else, with spans, and returned
+ * without noticing. */
 TTI_RARE static tutti_status publish_end(struct tti_lane *lane, tutti_status status)
 {
     const bool late_mismatch = lane->late_mismatch;

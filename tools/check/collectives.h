@@ -16,7 +16,7 @@ enum {
     TTI_CHECK_HUGE = 64     /* is worth a run with tens of MiB  */
 };
 
-struct tti_check_form; /* operation.h */
+struct tti_check_form; /* operation/jobs.h */
 
 struct tti_check_collective {
     const char *name;

@@ -13,7 +13,7 @@
 #include "engine/collectives/collectives.h"
 #include "engine/collectives/two_shot.h"
 
-/* The first call of an operation, and one that runs in two steps or may be cancelled: run.c runs the others. */
+/* The first call of an operation, and one that runs in two steps or may be cancelled: engine/run.c runs the others. */
 static tutti_status in_lines(struct tti_lane *lane, const tutti_op *op)
 {
     const tutti_status status = tti_arrive_and_wait(lane, op->src, tti_all_reduce_line_bytes(op));

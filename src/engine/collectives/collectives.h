@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The collectives, one file each: all_reduce.c has tti_run_all_reduce. Each function runs the lane's call from its
- * arrival to its end. run.c chooses the function by the operation, before that the class (arrival/class.c).
+ * arrival to its end. engine/run.c chooses the function by the operation, before that the class (arrival/class.c).
  *
  * A new algorithm gets a file of its own, which the collective's file calls by size and number of ranks:
  * all_reduce_algorithms.h.

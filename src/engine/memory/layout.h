@@ -37,7 +37,7 @@
 #define TTI_PAYLOAD      100u
 #define TTI_SLOTS        128u /* records in flight from one rank to another; a power of two */
 #define TTI_SLOT_BODY    224u
-#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/zero_copy.c */
+#define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
 #define TTI_LAYOUT_ABI   12u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
@@ -157,9 +157,9 @@ struct tti_pair_control {
     _Atomic uint64_t opened;   /* 1: the rings towards the peer are there                          */
     _Atomic uint64_t taken;    /* records of the peer that the owner has used up, published from time to time */
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
-    _Atomic uint64_t target;   /* where it wants that: the name of its tensor (p2p/zero_copy.c); 0 = in the ring */
-    _Atomic uint64_t intent;   /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
-    _Atomic uint64_t is_far;   /* 1: the owner takes long to read what the peer writes: see p2p/single_copy.c */
+    _Atomic uint64_t target; /* where it wants that: the name of its tensor (p2p/large/zero_copy.c); 0 = in the ring */
+    _Atomic uint64_t intent; /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
+    _Atomic uint64_t is_far; /* 1: the owner takes long to read what the peer writes: see p2p/large/single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };

@@ -7,7 +7,7 @@
  * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
  * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all of ranks that share
  * CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes less memory
- * bandwidth. p2p/single_copy.c uses it for messages. Each rank decides by the distance of its readers; if not all
+ * bandwidth. p2p/large/single_copy.c uses it for messages. Each rank decides by the distance of its readers; if not all
  * decide for it, all stage.
  *
  * Reductions need all inputs at once, and push results, so they stage.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The double of the driver, found at run time as the real library finds the real driver: a copy in the process, else by
- * name. Besides the vendor's functions it exports those of device.h: the shadow address of device memory, and how to
- * queue the stand-in of a kernel.
+ * name. Besides the vendor's functions it exports those of doubles/device/device.h: the shadow address of device
+ * memory, and how to queue the stand-in of a kernel.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

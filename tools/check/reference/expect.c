@@ -3,7 +3,7 @@
  * Comparisons. Expectations are made in blocks, so that a result of tens of MiB needs no second one of its size.
  *
  * A reduction is compared bit for bit where the group's backend promises the fold that the design prescribes, and
- * within the bound of reference.c elsewhere; integers, bool and everything that is only moved have no excuse.
+ * within the bound of fold.c elsewhere. Integers, bool and everything that is only copied are compared bit for bit.
  */
 #include "check/reference/expect.h"
 

@@ -24,7 +24,7 @@ struct tti_heap_region {
     uint64_t inode;   /* these three name the file where the system lists what is mapped */
     unsigned device_major;
     unsigned device_minor;
-    struct tti_heap_region *next_claimed; /* heap_ranges.c */
+    struct tti_heap_region *next_claimed; /* ranges.c */
 };
 
 /* A mapping of a member's region that was taken out of the table, but is perhaps still in use. */

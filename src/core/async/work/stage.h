@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The stages of a work: claiming it, giving it back, ending it; and the watches of its end. See work_state.h. */
+/* The stages of a work: claiming it, giving it back, ending it; and the watches of its end. See state.h. */
 #ifndef TTI_CORE_ASYNC_WORK_STAGE_H
 #define TTI_CORE_ASYNC_WORK_STAGE_H
 

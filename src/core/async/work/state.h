@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a work consists of, for the files that run works: work_pool.c, work_stage.c, work.c, lane.c, messages.c.
+ * What a work consists of, for the files that run works: pool.c, stage.c, work.c, call/lane.c,
+ * core/messages/messages.c.
  *
  * Its state word holds the stage and flags. Stages go forward only:
  *     MADE      being filled by the thread that starts it
@@ -62,7 +63,7 @@ struct tti_work_runner {
 };
 
 struct tti_work {
-    _Alignas(16) _Atomic uint64_t word; /* generation 32 | handle alive 1 | users 31, see work_pool.c */
+    _Alignas(16) _Atomic uint64_t word; /* generation 32 | handle alive 1 | users 31, see pool.c */
     uint32_t index;
     _Atomic uint32_t next_free;
     uint32_t epoch;

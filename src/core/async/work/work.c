@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A work as the rest of the core uses it: wait, poll, push, cancel. The runner of the work (lane_runner.c, messages.c)
- * does these for works that are under way; a work without a runner is the application's to complete.
+ * A work as the rest of the core uses it: wait, poll, push, cancel. The runner of the work (lane_runner.c,
+ * core/messages/messages.c) does these for works that are under way; a work without a runner is the application's to
+ * complete.
  */
 #include "core/async/work/work.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The handle of an asynchronous operation, as the rest of the core uses it. A work has three kinds of users: its handle
- * (until tutti_work_release), the operation (until its end), and threads that are inside a call on it. See work_pool.h
- * for its life, work_stage.h for its end.
+ * (until tutti_work_release), the operation (until its end), and threads that are inside a call on it. See pool.h
+ * for its life, stage.h for its end.
  */
 #ifndef TTI_CORE_ASYNC_WORK_WORK_H
 #define TTI_CORE_ASYNC_WORK_WORK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Works: what a handle answers before the end; errors, callbacks and deadlines. That asynchronous operations give right
- * results is tested in every other chapter, see operation.h.
+ * results is tested in every other chapter, see operation/jobs.h.
  */
 #include <stdlib.h>
 

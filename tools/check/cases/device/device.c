@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What only groups on a device have: tensors that lie elsewhere, memory of the group, the chunks in which tensors pass
- * through host memory, and streams (cases_device_streams.c). That operations give right results there is tested in
+ * through host memory, and streams (device_streams.c). That operations give right results there is tested in
  * every other chapter, whose tensors lie on the group's device. On a CPU this chapter has no cases.
  */
 #include <stdio.h>
