@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The layer check accepts a tree that keeps the layers and names each kind of offence in one that does not.
+# The layer check accepts a tree that keeps the layers and names each kind of offence in one that does not. So it does
+# with files that comments name.
 set -eu
 source=${TUTTI_SOURCE:?}
 tree=$(mktemp -d)
@@ -51,6 +52,34 @@ reject store/b.c kernels/a.h sideways
 reject backends/shm/b.c backends/local/a.h sideways
 reject backends/shm/b.c ../local/a.h sideways
 reject api/b.c ../../tools/tools.h "outside src"
+
+# comment TEXT: checks the tree with one more file in src/api, which has this comment.
+comment()
+{
+    printf 'const char *text = "gone.c";\n/* %s */\n' "$1" >"$tree/src/api/c.c"
+    status=0
+    python3 "$source/scripts/lint_layers.py" "$tree" >"$tree/output" 2>&1 || status=$?
+    rm "$tree/src/api/c.c"
+}
+accept_comment()
+{
+    comment "$1"
+    [ $status = 0 ] || { echo "a comment may say \"$1\", but:"; cat "$tree/output"; exit 1; }
+}
+reject_comment()
+{
+    comment "$1"
+    if [ $status != 1 ] || ! grep -q "^src/api/c.c:2: .* in a comment $2" "$tree/output"; then
+        echo "a comment must not say \"$1\", but the check said (exit code $status):"
+        cat "$tree/output"
+        exit 1
+    fi
+}
+accept_comment "see c.c"
+accept_comment "see all.h, store/a.h, src/core/a.h and cuda.h"
+reject_comment "see gone.c" "does not exist"
+reject_comment "see store/all.h" "does not exist"
+reject_comment "see a.h" "may be src/backends/local/a.h or "
 
 mkdir "$tree/src/attic"
 echo 'int x;' >"$tree/src/attic/b.c"
