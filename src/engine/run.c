@@ -27,8 +27,9 @@
 #include "kernels/dispatch.h"
 #include "kernels/wire_format.h"
 
-/* Keeps rare code out of the functions that every small call runs. */
+/* Keeps rare code out of the functions that every small call runs, and their parts in. */
 #define TTI_RARE __attribute__((noinline))
+#define TTI_PART __attribute__((always_inline)) static inline
 
 typedef tutti_status (*run_function)(struct tti_lane *lane, const tutti_op *op);
 
@@ -271,18 +272,18 @@ TTI_RARE static tutti_status wake_and_finish(struct tti_lane *lane, tutti_op *op
     return finish_in_lines(lane, op, error);
 }
 
-/* A prepared all_reduce that fits the first cache line of the arrival. What only a wait, a difference or an error needs
- * is not stored before there is one. So every call in this function but the fold's is at its end, and it saves no
- * register. Other cases, of which nothing has begun, go to run_any. */
-__attribute__((noinline)) static tutti_status run_in_lines(struct tti_engine *e, tutti_op *op, tutti_error *error)
+/* Whether data of a prepared all_reduce fit the first cache line of the arrival, and `call`, the next one, can arrive
+ * without waiting. */
+TTI_PART bool can_arrive_in_line(const struct tti_engine *e, const struct tti_lane *lane, uint64_t call, size_t bytes)
 {
-    struct tti_lane *lane = &e->lanes[op->lane];
-    const uint64_t call = lane->call + 1;
-    const size_t bytes = tti_all_reduce_line_bytes(op);
-    if ((TTI_FAULT_CHECKS && !is_quiet(lane, read_alarm(e))) || !tti_has_old_credit(lane, call) ||
-        op->background != lane->background || bytes > TTI_FIRST_LINE || !e->publishes_unfenced) {
-        return run_any(e, op, error);
-    }
+    return (!TTI_FAULT_CHECKS || is_quiet(lane, read_alarm(e))) && tti_has_old_credit(lane, call) &&
+           bytes <= TTI_FIRST_LINE && e->publishes_unfenced;
+}
+
+/* Arrives. True: ranks sleep on the arrival. */
+TTI_PART bool arrive_in_line(const struct tti_engine *e, struct tti_lane *lane, tutti_op *op, uint64_t call,
+                             size_t bytes)
+{
     lane->call = call;
     lane->class = TTI_CLASS_LINE;
     op->sequence = (int64_t)call;
@@ -292,9 +293,13 @@ __attribute__((noinline)) static tutti_status run_in_lines(struct tti_engine *e,
     own->descriptor[1] = op->prepared[1];
     own->digest = lane->digest;
     lane->sources[e->rank] = own->payload;
-    if (tti_publish_unfenced(lane->sleepers, &own->sequence, call)) {
-        return wake_and_finish(lane, op, error);
-    }
+    return tti_publish_unfenced(lane->sleepers, &own->sequence, call);
+}
+
+/* This rank has arrived, and its data are in its line: reads the lines of the others and folds. */
+TTI_PART tutti_status end_in_lines(const struct tti_engine *e, struct tti_lane *lane, tutti_op *op, uint64_t call,
+                                   tutti_error *error)
+{
     uint64_t differences = 0;
     int r = 0;
     do {
@@ -317,15 +322,37 @@ __attribute__((noinline)) static tutti_status run_in_lines(struct tti_engine *e,
     return TUTTI_OK;
 }
 
+/* A prepared all_reduce that fits the first cache line of the arrival. What only a wait, a difference or an error needs
+ * is not stored before there is one. So every call in this function but the fold's is at its end, and it saves no
+ * register. Other cases, of which nothing has begun, go to run_any. */
+__attribute__((noinline)) static tutti_status run_in_lines(struct tti_engine *e, tutti_op *op, tutti_error *error)
+{
+    struct tti_lane *lane = &e->lanes[op->lane];
+    const uint64_t call = lane->call + 1;
+    const size_t bytes = tti_all_reduce_line_bytes(op);
+    if (op->background != lane->background || !can_arrive_in_line(e, lane, call, bytes)) {
+        return run_any(e, op, error);
+    }
+    return arrive_in_line(e, lane, op, call, bytes) ? wake_and_finish(lane, op, error)
+                                                    : end_in_lines(e, lane, op, call, error);
+}
+
+/* Whether an operation is an all_reduce whose data fit the arrival line, prepared by an earlier call, with nothing
+ * unusual about it. */
+static inline bool is_in_lines(const tutti_op *op)
+{
+    return op->prepared[TTI_PREPARED_FOLD] != 0 && (op->flags | (uint32_t)op->failed) == 0;
+}
+
 tutti_status tti_engine_run(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
-    return op->prepared[TTI_PREPARED_FOLD] != 0 && (op->flags | (uint32_t)op->failed) == 0 ? run_in_lines(e, op, error)
-                                                                                           : run_any(e, op, error);
+    return is_in_lines(op) ? run_in_lines(e, op, error) : run_any(e, op, error);
 }
 
 /* ---- small calls in two steps ----------------------------------------------------------------------------------- */
 
-int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
+/* Any call: its own function, as run_any. */
+__attribute__((noinline)) static int32_t start_any(struct tti_engine *e, tutti_op *op)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
     tutti_error unused;
@@ -339,9 +366,6 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
     }
     lane->error = &unused; /* nothing before the first wait can fail */
     begin_call(lane, op);
-    if (op->begun_ns != 0) {
-        lane->deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms); /* for tti_engine_poll */
-    }
     op->sequence = (int64_t)lane->call;
     if (e->size > 1) {
         lane->half = TTI_HALF_ARRIVAL;
@@ -349,6 +373,20 @@ int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
         lane->half = TTI_HALF_BOTH;
     }
     lane->error = NULL;
+    return 1;
+}
+
+int32_t tti_engine_start(struct tti_engine *e, tutti_op *op)
+{
+    struct tti_lane *lane = &e->lanes[op->lane];
+    const uint64_t call = lane->call + 1;
+    const size_t bytes = tti_all_reduce_line_bytes(op);
+    if (!is_in_lines(op) || !can_arrive_in_line(e, lane, call, bytes)) {
+        return start_any(e, op);
+    }
+    if (arrive_in_line(e, lane, op, call, bytes)) {
+        tti_wake_sleepers(e, lane->sleepers, &tti_arrival_of(lane, e->rank, lane->call)->sequence);
+    }
     return 1;
 }
 
@@ -361,12 +399,16 @@ int32_t tti_engine_poll(struct tti_engine *e, const tutti_op *op)
     /* 1: tti_engine_finish returns at once, with the arrivals or with an error. A rank that has left counts only if
      * needed */
     return poll_for_failure(lane, NULL) != TUTTI_OK || tti_laggard_left(lane, op) ||
-           (lane->deadline_ns != 0 && tti_now_ns() >= lane->deadline_ns);
+           (op->begun_ns != 0 && tti_now_ns() >= tti_deadline_ns(op->begun_ns, op->timeout_ms));
 }
 
 tutti_status tti_engine_finish(struct tti_engine *e, tutti_op *op, tutti_error *error)
 {
     struct tti_lane *lane = &e->lanes[op->lane];
+    if (is_in_lines(op)) { /* whether or not start has gone the short way */
+        lane->op = NULL;
+        return end_in_lines(e, lane, op, lane->call, error);
+    }
     lane->error = error;
     if (e->size == 1) {
         return run_solo(lane, op);

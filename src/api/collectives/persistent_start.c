@@ -37,6 +37,7 @@ static tutti_status start_first(struct tti_persistent *p, size_t i, tutti_error 
         status = tti_collective_describe(&k, &o->signature);
     }
     k.task->tally = o->tally;
+    k.work->is_kept = o->is_direct;
     status = tti_collective_start(&k, status, &p->works[i]);
     if (status == TUTTI_OK && o->is_direct) {
         if (o->kept) {
@@ -50,7 +51,8 @@ static tutti_status start_first(struct tti_persistent *p, size_t i, tutti_error 
 static tutti_status start_operation(struct tti_persistent *p, size_t i, struct tti_group *held, tutti_error *error)
 {
     if (held && p->operations[i].kept) {
-        tti_start_again(p->operations[i].kept, held);
+        tti_handles_retain(&tti_groups, p->group); /* the operation's */
+        tti_start_again(p->operations[i].kept, held, tti_now_ns());
         return TUTTI_OK;
     }
     return start_first(p, i, error);
@@ -60,6 +62,8 @@ static tutti_status start_operation(struct tti_persistent *p, size_t i, struct t
 static tutti_status start_list(struct tti_persistent *p, struct tti_group *held, const char *function,
                                tutti_error *error)
 {
+    bool all_kept = true;
+    p->all_kept = false;
     p->refused = TUTTI_OK;
     for (p->started = 0; p->started < p->count; p->started++) {
         const tutti_status status = start_operation(p, p->started, held, &p->cause);
@@ -72,13 +76,37 @@ static tutti_status start_list(struct tti_persistent *p, struct tti_group *held,
             p->refused = status;
             break;
         }
+        all_kept = all_kept && p->operations[p->started].kept;
     }
+    p->all_kept = all_kept && p->refused == TUTTI_OK;
+    p->status = TUTTI_OK;
     tti_persistent_mark(p, TTI_PERSISTENT_RUNNING);
     p->has_run = true;
     return tti_error_clear(error);
 }
 
-tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *function, tutti_error *error)
+/* By the kept works alone. False: nothing has happened, and start_slow finds out why. */
+static inline bool start_kept(struct tti_persistent *p)
+{
+    /* a user of the group for each operation, and the caller */
+    if (!p->all_kept || tti_persistent_is(p, TTI_PERSISTENT_RUNNING | TTI_PERSISTENT_FREED) ||
+        tti_thread.open_scopes != 0 || !tti_cached_handle_retain_for(&p->cached_group, (uint32_t)p->count + 1)) {
+        return false;
+    }
+    struct tti_group *g = p->cached_group.slot->object;
+    const int64_t now = tti_now_ns();
+    p->status = TUTTI_OK;
+    struct tti_persistent_operation *o = p->operations;
+    do {
+        tti_start_again(o->kept, g, now);
+    } while (++o < p->end);
+    tti_persistent_mark(p, TTI_PERSISTENT_RUNNING);
+    tti_cached_handle_release(&p->cached_group);
+    return true;
+}
+
+__attribute__((noinline)) static tutti_status start_slow(struct tti_persistent *p, const char *function,
+                                                         tutti_error *error)
 {
     if (tti_persistent_is(p, TTI_PERSISTENT_RUNNING)) {
         return tti_error_set(error, TUTTI_BAD_STATE,
@@ -100,20 +128,34 @@ tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *func
     return status;
 }
 
+tutti_status tti_persistent_start_all(struct tti_persistent *p, const char *function, tutti_error *error)
+{
+    return start_kept(p) ? tti_error_clear(error) : start_slow(p, function, error);
+}
+
+__attribute__((noinline)) static tutti_status start_slow_alone(struct tti_persistent *p, tutti_error *error)
+{
+    const tutti_status status = start_slow(p, "persistent_start", error);
+    tti_persistent_drop_alone(p);
+    return status;
+}
+
 tutti_status tutti_persistent_start(tutti_persistent *persistent, tutti_error *error)
 {
     struct tti_persistent *p = tti_persistent_hold_alone(persistent);
     if (!p) {
         return tti_persistent_refuse_alone(persistent, "persistent_start", error);
     }
-    const tutti_status status = tti_persistent_start_all(p, "persistent_start", error);
+    if (!start_kept(p)) {
+        return start_slow_alone(p, error);
+    }
     tti_persistent_drop_alone(p);
-    return status;
+    return error ? tti_error_clear(error) : TUTTI_OK;
 }
 
 /* ---- wait ------------------------------------------------------------------------------------------------------- */
 
-/* All works have ended. The first thread here takes their outcome and releases them. */
+/* All works have ended. The first thread here takes the outcome of the works and releases them. */
 static tutti_status collect(struct tti_persistent *p, tutti_error *error)
 {
     pthread_mutex_lock(&p->lock);
@@ -150,8 +192,28 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
     return status;
 }
 
-tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms, const char *function,
-                                     tutti_error *error)
+/* Waits for kept works without a limit. False: that is not all there is to do, or they are not OK. */
+static inline bool await_kept(struct tti_persistent *p)
+{
+    /* Without the group, which the operations keep until their end, there is nothing to run. */
+    if (!p->all_kept || !tti_persistent_is(p, TTI_PERSISTENT_RUNNING) || tti_thread.open_scopes != 0 ||
+        !tti_cached_handle_retain(&p->cached_group)) {
+        return false;
+    }
+    bool ok = true;
+    struct tti_persistent_operation *o = p->operations;
+    do {
+        ok = o->kept->runner->wait(o->kept, TTI_NEVER) && tti_work_status(o->kept) == TUTTI_OK && ok;
+    } while (++o < p->end);
+    tti_cached_handle_release(&p->cached_group);
+    if (ok) {
+        tti_persistent_unmark(p, TTI_PERSISTENT_RUNNING);
+    }
+    return ok;
+}
+
+__attribute__((noinline)) static tutti_status wait_slow(struct tti_persistent *p, int64_t limit_ms,
+                                                        const char *function, tutti_error *error)
 {
     if (limit_ms < -1) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
@@ -181,6 +243,13 @@ tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms,
     return collect(p, error);
 }
 
+tutti_status tti_persistent_wait_all(struct tti_persistent *p, int64_t limit_ms, const char *function,
+                                     tutti_error *error)
+{
+    return limit_ms == TUTTI_FOREVER && await_kept(p) ? tti_error_clear(error)
+                                                      : wait_slow(p, limit_ms, function, error);
+}
+
 tutti_status tutti_persistent_wait(tutti_persistent *persistent, int64_t limit_ms, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
@@ -188,7 +257,11 @@ tutti_status tutti_persistent_wait(tutti_persistent *persistent, int64_t limit_m
     if (!p) {
         return status;
     }
-    status = tti_persistent_wait_all(p, limit_ms, "persistent_wait", error);
+    if (limit_ms != TUTTI_FOREVER || !await_kept(p)) {
+        status = wait_slow(p, limit_ms, "persistent_wait", error);
+    } else if (error) {
+        tti_error_clear(error);
+    }
     tti_persistent_drop(p);
     return status;
 }

@@ -7,7 +7,8 @@
  *   persistent_run.c    run: the engine for each operation, or start and wait
  *
  * start, run and release have the object alone, by its handle (TTI_HANDLE_ALONE). So `works` changes only there, and
- * wait and cancel read it without the lock. The lock guards what the first wait behind the end changes.
+ * wait and cancel read it without the lock. The lock guards what the first wait behind the end changes. If all works
+ * are kept and have ended OK, no wait changes anything.
  */
 #ifndef TTI_API_COLLECTIVES_PERSISTENT_STATE_H
 #define TTI_API_COLLECTIVES_PERSISTENT_STATE_H
@@ -57,6 +58,7 @@ struct tti_persistent {
     struct tti_persistent_operation *end; /* behind the last one */
     tutti_work **works;                   /* one for each operation */
     size_t started;                       /* works of the last start */
+    bool all_kept;                        /* later starts need no other works */
     tutti_status refused;                 /* of the operation that could not be started behind them, or OK */
     tutti_error refusal;
     pthread_mutex_t lock;

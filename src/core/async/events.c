@@ -106,12 +106,6 @@ void tti_events_list_free(struct tti_events_list *list)
 
 /* ---- notifying --------------------------------------------------------------------------------------------------- */
 
-bool tti_events_has_any(struct tti_group *group)
-{
-    /* acquire: pairs with the release in tti_events_create; the list itself is read under its lock */
-    return atomic_load_explicit(&group->events.objects, memory_order_acquire) > 0;
-}
-
 static bool matches(const struct tti_subscription *subscription, const tutti_event *event)
 {
     return subscription->operation_id != 0 ? subscription->operation_id == event->operation_id

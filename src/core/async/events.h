@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <tutti/events.h>
 
-struct tti_group;
+#include "core/group/group_state.h"
+
 struct tti_events;
 struct tti_events_list;
 
@@ -22,8 +23,12 @@ void tti_events_list_init(struct tti_events_list *list);
 /* There are no events objects any more. */
 void tti_events_list_free(struct tti_events_list *list);
 
-/* Whether the group has any events object; one load. */
-bool tti_events_has_any(struct tti_group *group);
+/* Whether the group has any events object. */
+static inline bool tti_events_has_any(const struct tti_group *group)
+{
+    /* acquire: pairs with the release in tti_events_create; the list itself is read under its lock */
+    return atomic_load_explicit(&group->events.objects, memory_order_acquire) > 0;
+}
 
 /* Calls the listeners, then the handlers for event->operation_id. With `on_ok`, handlers of an operation that did not
  * end OK are removed instead. With the group's callback lock held; the caller keeps the group alive. */

@@ -195,18 +195,16 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
     return TUTTI_OK;
 }
 
-void tti_start_again(struct tti_work *w, struct tti_group *g)
+void tti_start_again(struct tti_work *w, struct tti_group *g, int64_t begun_ns)
 {
     struct tti_call *c = &w->task.call;
-    tti_handles_retain(&tti_groups, g->handle); /* the operation's */
     w->worker_only = tti_events_has_any(g);
     w->task.flight = 0;
     w->task.op.failed = TUTTI_OK;
-    w->task.op.begun_ns = tti_now_ns();
+    w->task.op.begun_ns = begun_ns;
     c->sequence = 0;
-    atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed); /* published by the lane */
     tti_work_retain(w);
-    tti_lane_submit(&g->lane_queues[c->options.lane], w);
+    tti_lane_submit_again(&g->lane_queues[c->options.lane], w);
 }
 
 tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work)

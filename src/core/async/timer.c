@@ -166,16 +166,8 @@ tutti_status tti_timer_set(struct tti_timer *timer, int64_t due_ns, tutti_error 
     return set(timer, due_ns, false, error);
 }
 
-tutti_status tti_timer_set_earlier(struct tti_timer *timer, int64_t due_ns, tutti_error *error)
+tutti_status tti_timer_set_earlier_slow(struct tti_timer *timer, int64_t due_ns, tutti_error *error)
 {
-    /* If this reads a time, the notification of that time is still to come: take_out stores NOT_SET before it. Suppose
-     * that the caller has changed something under a lock that the function takes, too. Had the function taken it first,
-     * this would read NOT_SET; so the function takes it later and sees the change. seq_cst on both sides gives the same
-     * to callers and functions that use seq_cst atomics instead of a lock. */
-    int64_t current = atomic_load_explicit(&timer->due_ns, memory_order_seq_cst);
-    if (current != NOT_SET && current <= due_ns) {
-        return TUTTI_OK;
-    }
     return set(timer, due_ns, true, error);
 }
 

@@ -25,9 +25,19 @@ struct tti_timer {
  * thread cannot be started, and the timer is not set. */
 tutti_status tti_timer_set(struct tti_timer *timer, int64_t due_ns, tutti_error *error);
 
+tutti_status tti_timer_set_earlier_slow(struct tti_timer *timer, int64_t due_ns, tutti_error *error);
+
 /* The same only if the timer is not set, or set to a later time; otherwise the cost is one load. The next notification
  * sees what the caller did before this call, if both do it under one lock. */
-tutti_status tti_timer_set_earlier(struct tti_timer *timer, int64_t due_ns, tutti_error *error);
+static inline tutti_status tti_timer_set_earlier(struct tti_timer *timer, int64_t due_ns, tutti_error *error)
+{
+    /* If this reads a time, the notification of that time is still to come: take_out stores 0 before it. Suppose that
+     * the caller has changed something under a lock that the function takes, too. Had the function taken it first, this
+     * would read 0; so the function takes it later and sees the change. seq_cst on both sides gives the same to callers
+     * and functions that use seq_cst atomics instead of a lock. */
+    const int64_t current = atomic_load_explicit(&timer->due_ns, memory_order_seq_cst);
+    return current != 0 && current <= due_ns ? TUTTI_OK : tti_timer_set_earlier_slow(timer, due_ns, error);
+}
 
 /* Afterwards the timer is not set and its function is not running: this waits for it, unless called from inside it. The
  * caller must hold no lock that the function takes. */

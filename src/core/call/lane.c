@@ -140,6 +140,15 @@ static void watch_deadline(struct tti_lane_queue *q, int64_t deadline)
     }
 }
 
+/* put_open for a lane that has waiters. */
+__attribute__((noinline)) static void put_open_waited(struct tti_lane_queue *q, uintptr_t address)
+{
+    pthread_mutex_lock(&q->lock);
+    atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
+    pthread_mutex_unlock(&q->lock);
+    tti_lane_push(q); /* the lane has waiters behind it */
+}
+
 /* Opens the work that this thread holds, BUSY. The work may have ended before this returns. A thread that is about to
  * sleep until its end, or has pushed the lane, sets a flag, then checks once more for an open work (or the worker
  * does). This opens the work, then reads the flags. All of it is seq_cst (store buffering), so one of them sees the
@@ -155,10 +164,7 @@ static void put_open(struct tti_lane_queue *q, struct tti_work *w)
             tti_lane_push(q);
         }
     } else {
-        pthread_mutex_lock(&q->lock);
-        atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
-        pthread_mutex_unlock(&q->lock);
-        tti_lane_push(q); /* the lane has waiters behind it */
+        put_open_waited(q, address);
     }
     watch_deadline(q, deadline);
 }
@@ -244,7 +250,8 @@ static bool run_open(struct tti_lane_queue *q, const struct tti_work *awaited, i
     if (!w) {
         return false;
     }
-    bool beyond = awaited && has_begun(awaited); /* then w comes after it, and may depend on the waiting thread */
+    /* `beyond`: w comes after it, and may depend on the waiting thread */
+    const bool beyond = awaited && w != awaited && has_begun(awaited);
     if (beyond || atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
         put_open(q, w);
         tti_lane_push(q);
@@ -299,15 +306,22 @@ static bool needs_no_peer(const struct tti_group *g, const tutti_op *op)
     }
 }
 
-/* The lane is this thread's: starts the work, and ends it if that needs no waiting. */
-static void begin(struct tti_lane_queue *q, struct tti_work *w)
+/* Whether the backend may begin the operation now and end it later, if it is small. */
+static bool goes_in_two_steps(const struct tti_group *g, const struct tti_task *t)
 {
-    const tutti_backend_ops *ops = q->group->backend->ops;
+    return g->backend->ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 &&
+           t->op.failed == TUTTI_OK && t->op.wire == TUTTI_WIRE_FULL && !tti_compares(g, &t->op);
+}
+
+/* The lane is this thread's, and the work is in `stage`, MADE or QUEUED: starts it, and ends it if that needs no
+ * waiting. */
+static void begin(struct tti_lane_queue *q, struct tti_work *w, uint32_t stage)
+{
     struct tti_task *t = &w->task;
     bool arrived = false;
-    if (ops->start && !t->is_staged && !t->on_host_engine && t->side_count == 0 && t->op.failed == TUTTI_OK &&
-        t->op.wire == TUTTI_WIRE_FULL && !tti_compares(q->group, &t->op) &&
-        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+    if (!goes_in_two_steps(q->group, t) || !tti_work_move(w, stage, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    } else {
         arrived = tti_task_start(t);
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
         if (arrived && !w->worker_only && needs_no_peer(q->group, &t->op)) {
@@ -326,12 +340,12 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
 {
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.op.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
-    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     uintptr_t idle = 0;
     if (atomic_compare_exchange_strong_explicit(&q->state, &idle, BUSY, memory_order_acquire, memory_order_relaxed)) {
-        begin(q, w);
+        begin(q, w, TTI_STAGE_MADE);
         return;
     }
+    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     if (open_work(idle) && !(idle & BUSY)) {
         /* The work before may have arrived on all ranks: then the worker is not needed. */
         tti_lane_try_finish(q, open_work(idle));
@@ -342,13 +356,45 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     bool mine = take_or_queue(q, &w->lane_waiter, &open);
     pthread_mutex_unlock(&q->lock);
     if (mine) {
-        begin(q, w);
+        begin(q, w, TTI_STAGE_QUEUED);
         return;
     }
     watch_deadline(q, deadline);
     if (open) {
         tti_lane_push(q); /* the work before may be open and have arrived, with no thread that ends it */
     }
+}
+
+/* No other thread has the work before it is open, so its state needs no exchange. */
+void tti_lane_submit_again(struct tti_lane_queue *q, struct tti_work *w)
+{
+    struct tti_task *t = &w->task;
+    const struct tti_group *g = q->group;
+    if (w->worker_only || !g->backend->ops->start || t->op.wire != TUTTI_WIRE_FULL || !tti_lane_try_enter(q)) {
+        atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed);
+        tti_lane_submit(q, w);
+        return;
+    }
+    const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
+    /* relaxed, all: put_open publishes them */
+    atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
+    if (!tti_task_start(t)) {
+        atomic_store_explicit(&w->state, TTI_STAGE_QUEUED | TTI_FLAG_PUSHED, memory_order_relaxed);
+        put_open(q, w);
+        return;
+    }
+    atomic_store_explicit(&w->state, TTI_STAGE_ARRIVED, memory_order_relaxed);
+    if (needs_no_peer(g, &t->op)) {
+        end_work(q, w, perform(q, w, false), false);
+        return;
+    }
+    uintptr_t busy = BUSY;
+    /* As put_open, for a work that no thread sleeps for or has pushed. */
+    if (!atomic_compare_exchange_strong_explicit(&q->state, &busy, (uintptr_t)w, memory_order_release,
+                                                 memory_order_relaxed)) {
+        put_open_waited(q, (uintptr_t)w);
+    }
+    watch_deadline(q, deadline);
 }
 
 /* ---- synchronous calls ------------------------------------------------------------------------------------------ */

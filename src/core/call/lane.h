@@ -54,6 +54,9 @@ static inline void tti_lane_leave(struct tti_lane_queue *q)
 /* Gives the work its place in the lane. From now on the work belongs to the thread that runs it. */
 void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *work);
 
+/* The same for a work that is started again (tti_start_again): no other thread has it. */
+void tti_lane_submit_again(struct tti_lane_queue *q, struct tti_work *work);
+
 /* Claims the open work if it is `awaited` or comes before it, runs it to its end and leaves the lane. False: there is
  * no such work. Works with callbacks are left to the worker. */
 bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited);

@@ -228,12 +228,17 @@ static void set_since(const struct tti_task *t, int64_t since_ns)
     atomic_store_explicit((_Atomic int64_t *)&t->tally->since_ns, since_ns, memory_order_relaxed);
 }
 
+static void begin_tallied(const struct tti_task *t)
+{
+    tti_flight_call_begin(t->tally);
+    set_since(t, t->op.begun_ns);
+}
+
 static void record_begin(struct tti_task *t)
 {
     struct tti_flight_group *f = t->call.group->flight;
     if (t->tally) {
-        tti_flight_call_begin(t->tally);
-        set_since(t, t->op.begun_ns);
+        begin_tallied(t);
     } else if (f && t->flight == 0) {
         const struct tti_flight_op what = tti_task_flight_op(&t->op);
         t->flight = tti_flight_begin(f, &what, 0, t->op.begun_ns);
@@ -261,6 +266,10 @@ bool tti_task_start(struct tti_task *t)
     struct tti_group *g = t->call.group;
     if (g->backend->ops->start(g->state, &t->op) != 1) {
         return false;
+    }
+    if (t->tally) {
+        begin_tallied(t);
+        return true;
     }
     record_begin(t);
     if (t->flight != 0) {

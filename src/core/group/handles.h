@@ -97,8 +97,8 @@ static inline void tti_cached_handle_release(const struct tti_cached_handle *kno
     atomic_fetch_sub_explicit(&known->slot->word, 1, memory_order_release);
 }
 
-/* Counts the caller as a user; false: the handle is stale. For a caller whose process made the handle. */
-static inline bool tti_cached_handle_retain(const struct tti_cached_handle *known)
+/* Counts so many users more; false: the handle is stale. For a caller whose process made the handle. */
+static inline bool tti_cached_handle_retain_for(const struct tti_cached_handle *known, uint32_t users)
 {
     struct tti_handle_slot *slot = known->slot;
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed);
@@ -107,9 +107,15 @@ static inline bool tti_cached_handle_retain(const struct tti_cached_handle *know
             return false;
         }
         /* acquire: pairs with the release of tti_handles_insert */
-    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + 1, memory_order_acquire,
+    } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + users, memory_order_acquire,
                                                     memory_order_relaxed));
     return true;
+}
+
+/* Counts the caller as a user. */
+static inline bool tti_cached_handle_retain(const struct tti_cached_handle *known)
+{
+    return tti_cached_handle_retain_for(known, 1);
 }
 
 /* Counts the caller as a user that excludes others, if all others look at tti_handles_excluded; false: the handle is

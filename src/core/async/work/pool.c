@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/process/fork.h"
-#include "core/async/work/state.h"
 #include "core/group/handles.h"
 #include "diag/flight.h"
 
@@ -107,6 +106,7 @@ struct tti_work *tti_work_make(void)
     w->worker_only = false;
     w->runner = NULL;
     w->has_result = false;
+    w->is_kept = false;
     w->watches = NULL;
     w->first = NULL;
     w->batch = NULL;
@@ -163,11 +163,6 @@ struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *wh
         return NULL;
     }
     return w;
-}
-
-void tti_work_retain(struct tti_work *w)
-{
-    atomic_fetch_add_explicit(&w->word, 1, memory_order_relaxed); /* the owner of the handle orders the uses */
 }
 
 static void close_descriptor(struct tti_work *w)

@@ -5,9 +5,8 @@
 #define TTI_CORE_ASYNC_WORK_POOL_H
 
 #include <stdbool.h>
-#include <tutti/work.h>
 
-struct tti_work;
+#include "core/async/work/state.h"
 
 /* A fresh work with two users, its handle and the operation; NULL without memory. Stage MADE. */
 struct tti_work *tti_work_make(void);
@@ -24,7 +23,10 @@ struct tti_work *tti_work_acquire(tutti_work *handle, tutti_status *why);
 struct tti_work *tti_work_acquire_user_work(tutti_work *handle, tutti_status *why);
 
 /* One user more; the caller has it by its handle, which is alive. */
-void tti_work_retain(struct tti_work *w);
+static inline void tti_work_retain(struct tti_work *w)
+{
+    atomic_fetch_add_explicit(&w->word, 1, memory_order_relaxed); /* the owner of the handle orders the uses */
+}
 
 /* One user less; the last one gives the work back to the pool. */
 void tti_work_drop(struct tti_work *w);

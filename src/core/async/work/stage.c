@@ -24,19 +24,6 @@
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 
-bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless)
-{
-    uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
-    do {
-        if (tti_stage(state) != from || (state & unless)) {
-            return false;
-        }
-        /* acq_rel: the thread that claims the work sees what its last owner did to it */
-    } while (!atomic_compare_exchange_weak_explicit(&w->state, &state, (state & ~(uint32_t)TTI_STAGE_MASK) | to,
-                                                    memory_order_acq_rel, memory_order_relaxed));
-    return true;
-}
-
 bool tti_work_mark_cancelled(struct tti_work *w)
 {
     uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
@@ -63,13 +50,6 @@ bool tti_work_may_run(const struct tti_work *w)
     return !w->worker_only && !(w->task.call.options.callback && tti_in_any_callback());
 }
 
-bool tti_work_ended(const struct tti_work *w)
-{
-    /* acquire: pairs with the release in tti_work_publish; status and error are there */
-    uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_acquire));
-    return stage == TTI_STAGE_ENDED || (stage == TTI_STAGE_FINISHED && tti_in_callback_of(w));
-}
-
 /* ---- ending ----------------------------------------------------------------------------------------------------- */
 
 static void notify_callbacks(struct tti_work *w, tutti_status status)
@@ -94,6 +74,10 @@ static void notify_callbacks(struct tti_work *w, tutti_status status)
 void tti_work_conclude(struct tti_work *w, tutti_status status)
 {
     struct tti_call *c = &w->task.call;
+    w->status = status;
+    if (status == TUTTI_OK && w->is_kept && !w->worker_only) {
+        return;
+    }
     if (status == TUTTI_OK) {
         tti_error_clear(c->error);
     }
@@ -107,14 +91,8 @@ void tti_work_conclude(struct tti_work *w, tutti_status status)
     }
     tti_task_drop(&w->task);
     tti_token_unlink(&w->token);
-    w->status = status;
-    /* release: pairs with the acquire in tti_work_ended */
-    uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&w->state, &state,
-                                                  (state & ~(uint32_t)TTI_STAGE_MASK) | TTI_STAGE_FINISHED,
-                                                  memory_order_release, memory_order_relaxed)) {
-    }
     if (tti_work_has_callbacks(w)) {
+        tti_work_move(w, TTI_STAGE_RUNNING, TTI_STAGE_FINISHED, 0); /* pairs with the acquire in tti_work_ended */
         notify_callbacks(w, status);
     }
 }

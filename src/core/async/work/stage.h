@@ -6,7 +6,18 @@
 #include "core/async/work/state.h"
 
 /* Changes the stage and keeps the flags; false if the stage is not `from`, or if a flag of `unless` is set. */
-bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless);
+static inline bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless)
+{
+    uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
+    do {
+        if (tti_stage(state) != from || (state & unless)) {
+            return false;
+        }
+        /* acq_rel: the thread that claims the work sees what its last owner did to it */
+    } while (!atomic_compare_exchange_weak_explicit(&w->state, &state, (state & ~(uint32_t)TTI_STAGE_MASK) | to,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    return true;
+}
 
 /* From RUNNING back to a stage in which it can be claimed; returns the state as it was. */
 uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
@@ -28,7 +39,12 @@ bool tti_work_has_callbacks(const struct tti_work *w);
 bool tti_work_may_run(const struct tti_work *w);
 
 /* Whether it has ended, as far as this thread may know: inside the callback of its own end, yes. */
-bool tti_work_ended(const struct tti_work *w);
+static inline bool tti_work_ended(const struct tti_work *w)
+{
+    /* acquire: pairs with the release in tti_work_publish; status and error are there */
+    const uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_acquire));
+    return stage == TTI_STAGE_ENDED || (stage == TTI_STAGE_FINISHED && tti_in_callback_of(w));
+}
 
 /* Sleeps until the state differs from `seen` or until_ns. Without the SLEEPER flag in `seen` it only sets the flag and
  * returns: the caller then checks once more what it waits for. */

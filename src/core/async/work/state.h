@@ -9,7 +9,7 @@
  *     ARRIVED   open, and has arrived (backend `start`)
  *     POSTED    messages that no thread has claimed
  *     RUNNING   claimed: only the claiming thread uses it (an ARRIVED or POSTED one may be given back)
- *     FINISHED  status and error are there; its callback is being called
+ *     FINISHED  status and error are there, and its callback is being called; left out without one
  *     ENDED     published
  */
 #ifndef TTI_CORE_ASYNC_WORK_STATE_H
@@ -75,6 +75,8 @@ struct tti_work {
     tutti_status status;
     bool worker_only; /* only the lane's thread runs it, with its callback and event handlers */
     bool has_result;
+    bool is_kept; /* started again and again (tti_start_again): its task needs nothing but the engine of its group, and
+                     nothing reads its error if it ends OK, unless an event does */
     struct tti_task task;
     struct tti_deferred deferred; /* the end of a work that the application completes */
     struct tti_lane_waiter lane_waiter;

@@ -49,7 +49,8 @@ tutti_status tti_work_get_outcome(const struct tti_work *w, tutti_error *error)
 
 bool tti_work_would_deadlock(const struct tti_work *w)
 {
-    return !tti_work_ended(w) && (tti_in_callback(tti_work_group(w)) || tti_callbacks_have_deferred(&w->deferred));
+    return tti_thread.open_scopes != 0 && !tti_work_ended(w) &&
+           (tti_in_callback(tti_work_group(w)) || tti_callbacks_have_deferred(&w->deferred));
 }
 
 tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_error *error)
