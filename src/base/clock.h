@@ -18,10 +18,11 @@ static inline int64_t tti_now_ns(void)
 /* The absolute time `timeout_ms` from now; -1 (for ever) and anything beyond 292 years become TTI_NEVER. */
 static inline int64_t tti_deadline_ns(int64_t now_ns, int64_t timeout_ms)
 {
-    if (timeout_ms < 0 || timeout_ms > (INT64_MAX - now_ns) / 1000000) {
-        return TTI_NEVER;
-    }
-    return now_ns + timeout_ms * 1000000;
+    int64_t ns;
+    return timeout_ms < 0 || __builtin_mul_overflow(timeout_ms, 1000000, &ns) ||
+                   __builtin_add_overflow(now_ns, ns, &ns)
+               ? TTI_NEVER
+               : ns;
 }
 
 /* Milliseconds left until the deadline, rounded up; 0 when it has passed, -1 for TTI_NEVER. */

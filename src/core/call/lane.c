@@ -170,7 +170,7 @@ static void put_open(struct tti_lane_queue *q, struct tti_work *w)
 }
 
 /* Claims the open work; NULL if there is none, or none for this thread. */
-static struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *only, bool on_worker)
+static inline struct tti_work *claim(struct tti_lane_queue *q, const struct tti_work *only, bool on_worker)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_seq_cst); /* see put_open */
     for (;;) {
@@ -294,16 +294,10 @@ static void serve(struct tti_worker *worker)
  * CPU, and a start must not wait for it. */
 static bool needs_no_peer(const struct tti_group *g, const tutti_op *op)
 {
-    switch (op->kind) {
-    case TUTTI_OP_BROADCAST:
-    case TUTTI_OP_SCATTER:
-        return g->rank == op->root;
-    case TUTTI_OP_REDUCE:
-    case TUTTI_OP_GATHER:
-        return g->rank != op->root;
-    default:
-        return g->size == 1;
-    }
+    const uint32_t from_root = 1u << TUTTI_OP_BROADCAST | 1u << TUTTI_OP_SCATTER;
+    const uint32_t to_root = 1u << TUTTI_OP_REDUCE | 1u << TUTTI_OP_GATHER;
+    const uint32_t kind = 1u << op->kind;
+    return kind & (from_root | to_root) ? (g->rank == op->root) == ((kind & from_root) != 0) : g->size == 1;
 }
 
 /* Whether the backend may begin the operation now and end it later, if it is small. */
@@ -322,7 +316,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w, uint32_t stage)
     if (!goes_in_two_steps(q->group, t) || !tti_work_move(w, stage, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
         tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     } else {
-        arrived = tti_task_start(t);
+        arrived = tti_task_start(q->group, t);
         tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
         if (arrived && !w->worker_only && needs_no_peer(q->group, &t->op)) {
             end_work(q, w, perform(q, w, false), false);
@@ -378,7 +372,7 @@ void tti_lane_submit_again(struct tti_lane_queue *q, struct tti_work *w)
     const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
     /* relaxed, all: put_open publishes them */
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
-    if (!tti_task_start(t)) {
+    if (!tti_task_start(g, t)) {
         atomic_store_explicit(&w->state, TTI_STAGE_QUEUED | TTI_FLAG_PUSHED, memory_order_relaxed);
         put_open(q, w);
         return;

@@ -221,24 +221,11 @@ struct tti_flight_tally *tti_task_take_tally(const struct tti_group *g, tutti_op
     return tally;
 }
 
-/* The time in a tally, as a backend stores it there. */
-static void set_since(const struct tti_task *t, int64_t since_ns)
-{
-    /* relaxed: read by other processes only */
-    atomic_store_explicit((_Atomic int64_t *)&t->tally->since_ns, since_ns, memory_order_relaxed);
-}
-
-static void begin_tallied(const struct tti_task *t)
-{
-    tti_flight_call_begin(t->tally);
-    set_since(t, t->op.begun_ns);
-}
-
 static void record_begin(struct tti_task *t)
 {
     struct tti_flight_group *f = t->call.group->flight;
     if (t->tally) {
-        begin_tallied(t);
+        tti_task_begin_tallied(t);
     } else if (f && t->flight == 0) {
         const struct tti_flight_op what = tti_task_flight_op(&t->op);
         t->flight = tti_flight_begin(f, &what, 0, t->op.begun_ns);
@@ -246,11 +233,16 @@ static void record_begin(struct tti_task *t)
     }
 }
 
+static void end_tallied(const struct tti_task *t)
+{
+    tti_flight_call_end(t->tally, t->op.sequence);
+    tti_task_set_since(t, 0);
+}
+
 static void record_end(struct tti_task *t, tutti_status status)
 {
     if (t->tally) {
-        tti_flight_call_end(t->tally, t->op.sequence);
-        set_since(t, 0);
+        end_tallied(t);
         if (status != TUTTI_OK) {
             tti_flight_call_failed(t->tally, status);
         }
@@ -261,21 +253,12 @@ static void record_end(struct tti_task *t, tutti_status status)
     }
 }
 
-bool tti_task_start(struct tti_task *t)
+void tti_task_record_start(struct tti_task *t)
 {
-    struct tti_group *g = t->call.group;
-    if (g->backend->ops->start(g->state, &t->op) != 1) {
-        return false;
-    }
-    if (t->tally) {
-        begin_tallied(t);
-        return true;
-    }
     record_begin(t);
     if (t->flight != 0) {
         tti_flight_arrived(t->flight, t->op.sequence);
     }
-    return true;
 }
 
 tutti_status tti_task_finish(struct tti_task *t)
@@ -283,6 +266,10 @@ tutti_status tti_task_finish(struct tti_task *t)
     struct tti_group *g = t->call.group;
     const tutti_status status = g->backend->ops->finish(g->state, &t->op, t->call.error);
     t->call.sequence = t->op.sequence;
+    if (t->tally && status == TUTTI_OK) {
+        end_tallied(t);
+        return TUTTI_OK;
+    }
     record_end(t, status);
     return status;
 }

@@ -13,6 +13,7 @@
 #define TTI_CORE_TASK_H
 
 #include "core/call/call.h"
+#include "core/group/group_state.h"
 #include "diag/flight.h"
 
 /* A tensor of the call and its stand-in. */
@@ -58,8 +59,37 @@ tutti_status tti_task_perform(struct tti_task *t);
 /* How this group runs an operation of f32, as text for people: in `text`, or a constant. */
 const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity);
 
-/* The two steps of a backend that has `start` and `finish`, recorded. */
-bool tti_task_start(struct tti_task *t);
+/* The time in a tally, as a backend stores it there. */
+static inline void tti_task_set_since(const struct tti_task *t, int64_t since_ns)
+{
+    /* relaxed: read by other processes only */
+    atomic_store_explicit((_Atomic int64_t *)&t->tally->since_ns, since_ns, memory_order_relaxed);
+}
+
+static inline void tti_task_begin_tallied(const struct tti_task *t)
+{
+    tti_flight_call_begin(t->tally);
+    tti_task_set_since(t, t->op.begun_ns);
+}
+
+/* Records the start of a task without a tally. */
+void tti_task_record_start(struct tti_task *t);
+
+/* The two steps of a backend that has `start` and `finish`, recorded. `g`: the group. Inline, since a persistent start
+ * does little else. */
+static inline bool tti_task_start(const struct tti_group *g, struct tti_task *t)
+{
+    if (g->backend->ops->start(g->state, &t->op) != 1) {
+        return false;
+    }
+    if (t->tally) {
+        tti_task_begin_tallied(t);
+    } else {
+        tti_task_record_start(t);
+    }
+    return true;
+}
+
 tutti_status tti_task_finish(struct tti_task *t);
 
 /* Runs an operation that needs nothing but the group's engine, with an entry of its own in the flight recorder. */

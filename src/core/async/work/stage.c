@@ -71,13 +71,10 @@ static void notify_callbacks(struct tti_work *w, tutti_status status)
     tti_callbacks_end(&frame, c->group);
 }
 
-void tti_work_conclude(struct tti_work *w, tutti_status status)
+void tti_work_conclude_slow(struct tti_work *w, tutti_status status)
 {
     struct tti_call *c = &w->task.call;
     w->status = status;
-    if (status == TUTTI_OK && w->is_kept && !w->worker_only) {
-        return;
-    }
     if (status == TUTTI_OK) {
         tti_error_clear(c->error);
     }

@@ -26,7 +26,17 @@ uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage);
 bool tti_work_mark_cancelled(struct tti_work *w);
 
 /* Ends a work: error, callback, events, token. The first half may need the lane, the second must not hold it. */
-void tti_work_conclude(struct tti_work *w, tutti_status status);
+void tti_work_conclude_slow(struct tti_work *w, tutti_status status);
+
+static inline void tti_work_conclude(struct tti_work *w, tutti_status status)
+{
+    if (status == TUTTI_OK && w->is_kept && !w->worker_only) { /* nothing to release, and no reader of the error */
+        w->status = TUTTI_OK;
+    } else {
+        tti_work_conclude_slow(w, status);
+    }
+}
+
 void tti_work_publish(struct tti_work *w);
 
 /* tutti_work_complete: OK, or BAD_STATE if the work is complete already, or is not the application's to complete. */
