@@ -19,8 +19,7 @@ static inline int64_t tti_now_ns(void)
 static inline int64_t tti_deadline_ns(int64_t now_ns, int64_t timeout_ms)
 {
     int64_t ns;
-    return timeout_ms < 0 || __builtin_mul_overflow(timeout_ms, 1000000, &ns) ||
-                   __builtin_add_overflow(now_ns, ns, &ns)
+    return timeout_ms < 0 || __builtin_mul_overflow(timeout_ms, 1000000, &ns) || __builtin_add_overflow(now_ns, ns, &ns)
                ? TTI_NEVER
                : ns;
 }

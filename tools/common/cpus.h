@@ -9,8 +9,8 @@
 
 #define TTI_CPUS 65536 /* no kernel numbers CPUs from here on */
 
-/* A bit for each CPU; zero-initialised is empty. `bits` is one set for the kernel and for the macros of sched.h that end
- * in _S. */
+/* A bit for each CPU; zero-initialised is empty. `bits` is one set for the kernel and for the macros of <sched.h> that
+ * end in _S. */
 struct tti_cpus {
     cpu_set_t bits[TTI_CPUS / CPU_SETSIZE];
 };

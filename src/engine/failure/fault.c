@@ -7,7 +7,8 @@
  * Forum).
  *
  * Order inside failure/: peers < peer_death < fault < absent, corrupt, agreement, liveness_monitor. wait/ is below; it
- * reports here through the table in wait.h. Cost: none for a call that succeeds, apart from one load of the alarm.
+ * reports here through the table in engine/wait/wait.h. Cost: none for a call that succeeds, apart from one load of the
+ * alarm.
  */
 #include "engine/failure/fault.h"
 
