@@ -4,10 +4,10 @@
  * that tti_error_set returns the status that it is given, which is never OK; without that it follows paths on which a
  * function has failed and its caller goes on. This file tells it.
  */
-#ifndef TTI_SCRIPTS_LINT_TIDY_H
-#define TTI_SCRIPTS_LINT_TIDY_H
+#ifndef TTI_SCRIPTS_LINTERS_TIDY_H
+#define TTI_SCRIPTS_LINTERS_TIDY_H
 
-#include "../src/base/error.h"
+#include "../../src/base/error.h"
 
 #define tti_error_set(error, status, ...)    ((void)tti_error_set(error, status, __VA_ARGS__), (tutti_status)(status))
 #define tti_error_system(error, errnum, ...) ((void)tti_error_system(error, errnum, __VA_ARGS__), TUTTI_SYSTEM)

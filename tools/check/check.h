@@ -101,7 +101,8 @@ void tti_check_end(struct tti_check *c);
 #define TTI_CHECK_CASE(c, ...)                                                                                         \
     for (bool is_wanted = tti_check_begin(c, __VA_ARGS__); is_wanted; is_wanted = false, tti_check_end(c))
 
-/* A case whose whole is `run` with `argument`; skipped unless it is possible. */
+/* A case whose whole is `run` with `argument`; skipped unless it is possible. What differs in more than a number is a
+ * function of its own. */
 void tti_check_case(struct tti_check *c, bool possible, void (*run)(struct tti_check *c, int64_t argument),
                     int64_t argument, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
