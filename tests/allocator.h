@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Makes allocations fail at a chosen moment. A program's own definitions come before libc's, also for the shared
- * library: these ask lacks_memory(), which the file that includes this has defined before, and then go on to the real
- * ones. dlsym may allocate, so they use the names by which libc itself calls them. Not for programs with a sanitizer
- * that has an allocator of its own.
+ * library: these call allocation_fails(), which the file that includes this has defined before, and then go on to the
+ * real ones. dlsym may allocate, so they use the names by which libc itself calls them. Not for programs with a
+ * sanitizer that has an allocator of its own.
  */
 #ifndef TESTS_ALLOCATOR_H
 #define TESTS_ALLOCATOR_H
@@ -19,7 +19,7 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 
 static bool refuses(void)
 {
-    if (lacks_memory()) {
+    if (allocation_fails()) {
         errno = ENOMEM;
         return true;
     }

@@ -104,10 +104,11 @@ static void gather_tuning(struct tti_info *info, bool again)
     } else {
         tti_calibrate(tti_calibrate_mode(tti_setting(settings, TTI_SET_ENGINE_CALIBRATE)), &info->calibration);
     }
-    struct tti_tuning_overrides wishes;
-    tti_ops_tuning_overrides(tti_setting_by_key, settings, &wishes);
+    struct tti_tuning_overrides overrides;
+    tti_ops_tuning_overrides(tti_setting_by_key, settings, &overrides);
     for (int i = 0; i < TTI_INFO_SIZES; i++) {
-        tti_tuning_fit(tti_info_ranks(i), (int)tti_cpu_count(), &info->calibration.profile, &wishes, &info->tunings[i]);
+        tti_tuning_fit(tti_info_ranks(i), (int)tti_cpu_count(), &info->calibration.profile, &overrides,
+                       &info->tunings[i]);
     }
 }
 

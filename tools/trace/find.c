@@ -29,7 +29,7 @@ static bool has(const struct tti_found *found, const struct tti_proc_id *process
     return false;
 }
 
-static void look_at(struct tti_record *r)
+static void query_process(struct tti_record *r)
 {
     char here[64] = "";
     gethostname(here, sizeof(here) - 1);
@@ -57,7 +57,7 @@ static bool add(struct tti_found *found, int fd, const char *job, const char **w
         tti_snapshot_free(&r.snapshot);
         return known;
     }
-    look_at(&r);
+    query_process(&r);
     if (r.proc.state != TTI_PROC_UNKNOWN && r.proc.state < TTI_PROC_ZOMBIE) {
         r.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     }
@@ -243,7 +243,7 @@ void tti_found_refresh(struct tti_found *found)
             r->before = r->snapshot;
             r->has_before = true;
             r->snapshot = now;
-            look_at(r);
+            query_process(r);
         }
     }
 }

@@ -412,7 +412,7 @@ static void destroy_one(void *handle, void *user)
     }
 }
 
-static void look_for_users(void *handle, void *user)
+static void find_users(void *handle, void *user)
 {
     *(bool *)user |= tti_handles_users(&table, handle) > 0;
 }
@@ -420,7 +420,7 @@ static void look_for_users(void *handle, void *user)
 bool tti_events_in_use(void)
 {
     bool used = false;
-    tti_handles_each(&table, look_for_users, &used);
+    tti_handles_each(&table, find_users, &used);
     return used;
 }
 

@@ -21,7 +21,7 @@ struct tti_measurement {
     } lines[2];
     /* thread 1 sleeps on it; release by thread 0, acquire by thread 1 */
     _Alignas(TTI_MEASUREMENT_LINE) _Atomic uint32_t wake_word;
-    _Alignas(TTI_MEASUREMENT_LINE) _Atomic int stop;                           /* relaxed: the deadline has come */
+    _Alignas(TTI_MEASUREMENT_LINE) _Atomic int stop;                           /* relaxed: the deadline has passed */
     _Alignas(TTI_MEASUREMENT_LINE) uint64_t numbers[TTI_MEASUREMENT_LINE / 8]; /* exchanges of each thread */
     int64_t woke_ns[TTI_MEASUREMENT_WAKES];    /* written by thread 1 before an exchange, read by thread 0 after it */
     int64_t copied_ns[TTI_MEASUREMENT_CHUNKS]; /* likewise */

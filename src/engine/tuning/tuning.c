@@ -17,14 +17,16 @@
  *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
  *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
  *
- * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster from
- *   n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one is used.
- *   Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from SLICED_RANKS on,
- *   where the simulation (docs/scaling.md) shows more gain than it may be wrong.
+ * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster
+ * from
+ *   n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one is
+ *   used. Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from
+ *   SLICED_RANKS on, where the simulation (docs/scaling.md) shows more gain than it may be wrong.
  *
  * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
  *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines
- *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E - STEP)
+ *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E -
+ *   STEP)
  *   / (P own + (P - 1) remote).
  *
  * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
@@ -42,7 +44,8 @@
  *   memory. Zen 5 gains nothing by it, but by a ring of half of its second-level cache for small calls
  *   (docs/decisions/0043).
  *
- * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
+ * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
+ * last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
@@ -277,7 +280,7 @@ static uint64_t override_or(int64_t wish, uint64_t otherwise)
     return wish >= 0 ? (uint64_t)wish : otherwise;
 }
 
-void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *wishes,
+void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *overrides,
                     struct tti_tuning *tuning)
 {
     struct tti_profile p = *profile;
@@ -285,19 +288,19 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     if (p.cpus_stay == TTI_CPUS_MOVE) {
         tti_profile_assume_hops(&p);
     }
-    uint64_t stage = wishes->stage > 0 ? (uint64_t)wishes->stage : stage_for(size, cpus, &p);
-    uint64_t window = wishes->window > 0 ? (uint64_t)wishes->window : stage / WINDOWS;
+    uint64_t stage = overrides->stage > 0 ? (uint64_t)overrides->stage : stage_for(size, cpus, &p);
+    uint64_t window = overrides->window > 0 ? (uint64_t)overrides->window : stage / WINDOWS;
     uint64_t least = (uint64_t)size * LEAST_SLOT;
     window = window < least ? least : window;
     window = (window + WINDOW_UNIT - 1) / WINDOW_UNIT * WINDOW_UNIT;
-    if (stage < WINDOWS * window || (wishes->window > 0 && wishes->stage <= 0)) {
+    if (stage < WINDOWS * window || (overrides->window > 0 && overrides->stage <= 0)) {
         stage = WINDOWS * window;
     }
     stage = power_of_two(stage);
-    const uint64_t second = wishes->stage > 0 || wishes->window > 0 ? 0 : second_for(stage, &p);
-    const uint64_t packets = override_or(wishes->packets, packets_for(size, cpus, &p));
-    const uint64_t packets_root = override_or(wishes->packets, packets_root_for(size, cpus, &p));
-    const uint64_t one_shot = override_or(wishes->one_shot, over_states(size, cpus, &p, one_shot_for));
+    const uint64_t second = overrides->stage > 0 || overrides->window > 0 ? 0 : second_for(stage, &p);
+    const uint64_t packets = override_or(overrides->packets, packets_for(size, cpus, &p));
+    const uint64_t packets_root = override_or(overrides->packets, packets_root_for(size, cpus, &p));
+    const uint64_t one_shot = override_or(overrides->one_shot, over_states(size, cpus, &p, one_shot_for));
     *tuning = (struct tti_tuning){
         .stage = stage,
         .second = second,
@@ -305,15 +308,15 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
         .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
         .one_shot = one_shot < window ? one_shot : window,
-        .reduce_sliced = override_or(wishes->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
-        .stream_direct = override_or(wishes->stream, stream_direct_for(size, cpus, &p)),
-        .stream_copied = override_or(wishes->stream, stream_copied_for(size, cpus, &p)),
-        .stream_folded = override_or(wishes->stream, stream_folded_for(size, cpus, &p)),
-        .zero_copy = override_or(wishes->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
-        .single_copy =
-            wishes->no_single_copy ? TTI_TUNING_NEVER : override_or(wishes->single_copy, single_copy_for(size, cpus)),
-        .single_copy_near = wishes->single_copy >= 0,
-        .single_copy_shared_cpus = wishes->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
+        .reduce_sliced = override_or(overrides->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
+        .stream_direct = override_or(overrides->stream, stream_direct_for(size, cpus, &p)),
+        .stream_copied = override_or(overrides->stream, stream_copied_for(size, cpus, &p)),
+        .stream_folded = override_or(overrides->stream, stream_folded_for(size, cpus, &p)),
+        .zero_copy = override_or(overrides->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
+        .single_copy = overrides->no_single_copy ? TTI_TUNING_NEVER
+                                                 : override_or(overrides->single_copy, single_copy_for(size, cpus)),
+        .single_copy_near = overrides->single_copy >= 0,
+        .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};
@@ -332,7 +335,7 @@ bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
            t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
 }
 
-void tti_tuning_make(int size, const struct tti_tuning_overrides *wishes, struct tti_tuning *tuning)
+void tti_tuning_make(int size, const struct tti_tuning_overrides *overrides, struct tti_tuning *tuning)
 {
-    tti_tuning_fit(size, size, &tti_profile_built_in, wishes, tuning);
+    tti_tuning_fit(size, size, &tti_profile_built_in, overrides, tuning);
 }

@@ -13,7 +13,7 @@ struct tti_tuning {
     uint64_t stage;                   /* bytes of a lane's stage */
     uint64_t second;                  /* and of its second ring: larger, smaller, or none (memory/stage.c) */
     uint64_t window;                  /* of a call's data, staged in one step at most; a stage holds 8 */
-    uint64_t packets;                 /* up to this size the data travel with the arrival; 0 = what fits its line */
+    uint64_t packets;                 /* up to this size the data are in the arrival; 0 = what fits its line */
     uint64_t packets_root;            /* the same where only the root sends */
     uint64_t one_shot;                /* all_reduce: up to this size every rank folds all */
     uint64_t reduce_sliced;           /* reduce: from this size on every rank folds a slice */
@@ -61,7 +61,7 @@ struct tti_tuning_overrides {
     }
 
 /* The numbers for a group of `size` ranks on `cpus` CPUs of the profile's machine. */
-void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *wishes,
+void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *overrides,
                     struct tti_tuning *tuning);
 
 /* Whether tti_tuning_fit can give these numbers to a group of this size: rank 0 sends them to the others. A wrong
@@ -69,6 +69,6 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
 bool tti_tuning_is_valid(int size, const struct tti_tuning *tuning);
 
 /* The same on the built-in machine, with a CPU for each rank. */
-void tti_tuning_make(int size, const struct tti_tuning_overrides *wishes, struct tti_tuning *tuning);
+void tti_tuning_make(int size, const struct tti_tuning_overrides *overrides, struct tti_tuning *tuning);
 
 #endif

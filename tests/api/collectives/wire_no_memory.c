@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No memory on one rank to convert an all_reduce to bf16 or fp8: NO_MEMORY there, a clear error on the other ranks, and no
- * value written. With memory again the group works.
+ * No memory on one rank to convert an all_reduce to bf16 or fp8: NO_MEMORY there, a clear error on the other ranks, and
+ * no value written. With memory again the group works.
  *
  * tutti-test: trees=release,debug
  */
@@ -13,11 +13,11 @@
 #define RANKS 3
 #define COUNT 5000 /* more than the stack takes */
 
-static _Thread_local bool lacks;
+static _Thread_local bool fails;
 
-static bool lacks_memory(void)
+static bool allocation_fails(void)
 {
-    return lacks;
+    return fails;
 }
 
 #include "allocator.h"
@@ -34,9 +34,9 @@ static void on_wire(tutti_group *g, tutti_wire wire)
     for (int i = 0; i < COUNT; i++) {
         x[i] = 1;
     }
-    lacks = rank == 1;
+    fails = rank == 1;
     const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.wire = wire, .error = &e));
-    lacks = false;
+    fails = false;
     EXPECT(status == (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH));
     EXPECT(strstr(e.message, rank == 1 ? "no memory" : "rank 1") != NULL);
     EXPECT(x[0] == 1 && x[COUNT - 1] == 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank lacks memory for one moment while it shrinks: at its first allocation, at its second, and so on. In every
+ * A rank has no memory for one moment while it shrinks: at its first allocation, at its second, and so on. In every
  * case: if one rank gets OK, all members have the group, and no rank gets OK without one.
  * tutti-test: trees=release,debug,undefined
  */
@@ -13,9 +13,9 @@
 #define SHRINK_MS        400 /* others may wait half of it for a rank that cannot open the group */
 #define LONG_MS          60000
 
-static _Thread_local int32_t allocations_left; /* until it lacks; 0: it does not */
+static _Thread_local int32_t allocations_left; /* until one fails; 0: none does */
 
-static bool lacks_memory(void)
+static bool allocation_fails(void)
 {
     return allocations_left > 0 && --allocations_left == 0;
 }
@@ -23,7 +23,7 @@ static bool lacks_memory(void)
 #include "allocator.h"
 
 static int32_t allocation;
-static _Atomic bool done; /* it has shrunk without lacking any */
+static _Atomic bool done; /* it has shrunk, and no allocation has failed */
 
 static tutti_status sum(tutti_group *g, tutti_error *error)
 {

@@ -99,7 +99,7 @@ static void *find(const char *name)
     }
 
 #if OWN_ALLOCATOR
-static bool lacks_memory(void)
+static bool allocation_fails(void)
 {
     return pass(PLACE_MEMORY);
 }

@@ -6,12 +6,12 @@
  */
 #include "unit/core/async/token_store_support.h"
 
-static _Atomic bool lacking;
+static _Atomic bool no_memory;
 static _Thread_local bool is_client; /* clients get memory */
 
-static bool lacks_memory(void)
+static bool allocation_fails(void)
 {
-    return lacking && !is_client;
+    return no_memory && !is_client;
 }
 
 #include "allocator.h"
@@ -30,7 +30,7 @@ static void check(const char *url, bool sealed)
     assert_non_null(second);
     assert_int_equal(tti_store_set(first, "before", value, LONG, &error), TUTTI_OK);
 
-    lacking = true;
+    no_memory = true;
     const tutti_status kept = tti_store_set(first, "long", value, LONG, &error);
     const tutti_status also = tti_store_set(first, "short", value, 1, NULL);
     const int64_t turned_away = tti_store_refused_count(first);
@@ -39,7 +39,7 @@ static void check(const char *url, bool sealed)
     const tutti_status noted = tti_store_get(second, "short", got, LONG, &length, TUTTI_FOREVER, NULL);
     const tutti_status other = tti_store_get(second, "other", got, LONG, &length, 0, NULL);
     const tutti_status read = tti_store_get(second, "before", got, LONG, &length, TUTTI_FOREVER, NULL);
-    lacking = false;
+    no_memory = false;
     assert_int_equal(kept, TUTTI_NO_MEMORY);
     assert_non_null(strstr(error.message, tti_store_url(first)));
     assert_int_equal(also, TUTTI_NO_MEMORY);

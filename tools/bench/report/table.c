@@ -46,7 +46,8 @@ static void print_beside(const struct tti_bench *b)
                b->beside->name, b->beside->version, b->beside->settings[0] != '\0' ? ", " : "", b->beside->settings);
     }
     if (b->roofline) {
-        printf("# bound: the bytes that have to move, at the bandwidth of plain loops over as much memory, or a hop;\n"
+        printf("# bound: the bytes that have to be copied, at the bandwidth of plain loops over as much memory, or a "
+               "hop;\n"
                "#   /bound: time over it; hop: a cache line between ranks 0 and 1, near = less than %d ns\n",
                TTI_ROOFLINE_NEAR_NS);
     }

@@ -37,7 +37,7 @@ void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *pag
     static_assert(sizeof(struct tti_hop_page) <= TTI_ROOFLINE_PAGE, "one page holds both lines");
 }
 
-/* The other rank's value, once it has reached that exchange; 0 if the other rank does not come. */
+/* The other rank's value, once it has reached that exchange; 0 if the other rank does not arrive. */
 static uint64_t wait_for(const struct tti_bench *b, const _Atomic(uint64_t) *other, uint64_t sequence)
 {
     int64_t since = 0;
@@ -60,8 +60,9 @@ static uint64_t wait_for(const struct tti_bench *b, const _Atomic(uint64_t) *oth
 }
 
 /*
- * The fastest of a few trials, in picoseconds; INT64_MAX if the other rank does not come. Rank 0 decides which exchange
- * is the last. Rank 1 may read that value one exchange early, but never more: rank 0 waits for rank 1 in each exchange.
+ * The fastest of a few trials, in picoseconds; INT64_MAX if the other rank does not arrive. Rank 0 decides which
+ * exchange is the last. Rank 1 may read that value one exchange early, but never more: rank 0 waits for rank 1 in each
+ * exchange.
  */
 static int64_t run_trials(const struct tti_bench *b, struct tti_hop *hop)
 {

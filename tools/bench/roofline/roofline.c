@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The roofline of a row. Bytes moved (loaded and stored, by the busiest rank) that no algorithm can do without, at the
- * bandwidth that plain loops reach over memory of the row's size and kind while every rank runs them. The loops run
+ * The roofline of a row: the bytes that the busiest rank has to load and store in any algorithm, at the bandwidth
+ * that plain loops reach over memory of the row's size and kind while every rank runs them. The loops run
  * over the row's own buffers, so they find the same caches, pages and neighbours.
  */
 #include "bench/roofline/roofline.h"
@@ -21,9 +21,9 @@
 #define WORKING_SET ((int64_t)128 << 20) /* larger sizes are in memory, too, and take longer */
 
 /*
- * Bytes moved per rank, in units of n (the size of the row), m = n / ranks, and n * ranks; `copy` by loops that copy,
- * `fold` by loops that also reduce. Of several lines of a kind the least counts. `saved`: of m, where the own part
- * already lies where it belongs.
+ * Bytes loaded and stored per rank, in units of n (the size of the row), m = n / ranks, and n * ranks; `copy` by loops
+ * that copy, `fold` by loops that also reduce. Of several lines of a kind the least counts. `saved`: of m, where the
+ * own part already lies where it belongs.
  *
  * Private memory: each rank copies what others need into memory that they see, and copies out what it needs. A two-shot
  * all_reduce: in 2(n-m); fold the own slice, n+m, and store it once more for the others, m; out 2(n-m). A reduce is the
@@ -32,7 +32,7 @@
  * Heap, and threads: everything is loaded and stored where it lies. All_reduce: each rank loads its slice of every
  * input and stores it into every output.
  */
-struct moved {
+struct traffic {
     tutti_operation kind;
     struct {
         int n, m;
@@ -43,7 +43,7 @@ struct moved {
     int saved;
 };
 
-static const struct moved private_memory[] = {
+static const struct traffic private_memory[] = {
     {TUTTI_OP_ALL_REDUCE, {4, -4}, {1, 2, 0}, 0},     /* 5n - 2m */
     {TUTTI_OP_REDUCE, {0, 0}, {1, 0, 1}, 0},          /* (ranks + 1) n, at the root */
     {TUTTI_OP_REDUCE, {4, -4}, {1, 1, 0}, 0},         /* 5n - 3m, at the root */
@@ -57,7 +57,7 @@ static const struct moved private_memory[] = {
     {TUTTI_OP_NONE, {0, 0}, {0, 0, 0}, 0},
 };
 
-static const struct moved shared_memory[] = {
+static const struct traffic shared_memory[] = {
     {TUTTI_OP_ALL_REDUCE, {0, 0}, {2, 0, 0}, 0},     /* 2n */
     {TUTTI_OP_REDUCE, {0, 0}, {1, 1, 0}, 0},         /* n + m */
     {TUTTI_OP_BROADCAST, {2, 0}, {0, 0, 0}, 0},      /* 2n, all but the root */
@@ -94,7 +94,7 @@ static bool bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes, double
     const int64_t wanted = REPEATED / bytes + 1;
     const int passes = (int)(wanted < PASSES ? wanted : PASSES);
     const int trials = bytes < LARGE ? TRIALS : 1;
-    const double moved = loop == COPY ? 2.0 * (double)bytes : 1.5 * (double)bytes;
+    const double bytes_used = loop == COPY ? 2.0 * (double)bytes : 1.5 * (double)bytes;
     *bytes_per_ns = 0;
     for (int trial = 0; trial < trials; trial++) {
         int64_t start;
@@ -106,7 +106,7 @@ static bool bandwidth(struct tti_bench *b, enum loop loop, int64_t bytes, double
         if (!tti_bench_agree(b, &took, 1, TUTTI_MAX)) {
             return false;
         }
-        const double seen = moved * passes / (double)(took > 0 ? took : 1);
+        const double seen = bytes_used * passes / (double)(took > 0 ? took : 1);
         *bytes_per_ns = seen > *bytes_per_ns ? seen : *bytes_per_ns;
     }
     return true;
@@ -132,11 +132,11 @@ static bool look_up(struct tti_bench *b, int64_t bytes, struct tti_bandwidth *fo
     return good;
 }
 
-static double time_us(const struct moved *moved, const struct tti_bandwidth *at, double n, int ranks, bool in_place)
+static double time_us(const struct traffic *traffic, const struct tti_bandwidth *at, double n, int ranks, bool in_place)
 {
     const double m = n / ranks;
-    const double copy = moved->copy.n * n + (moved->copy.m - (in_place ? moved->saved : 0)) * m;
-    const double fold = moved->fold.n * n + moved->fold.m * m + moved->fold.nr * n * ranks;
+    const double copy = traffic->copy.n * n + (traffic->copy.m - (in_place ? traffic->saved : 0)) * m;
+    const double fold = traffic->fold.n * n + traffic->fold.m * m + traffic->fold.nr * n * ranks;
     return (copy / at->copy + fold / at->fold) / 1000;
 }
 
@@ -151,9 +151,10 @@ bool tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, doubl
     if (!look_up(b, bytes, &at)) {
         return false;
     }
-    for (const struct moved *moved = shared ? shared_memory : private_memory; moved->kind != TUTTI_OP_NONE; moved++) {
-        if (moved->kind == b->collective->kind) {
-            const double needed = time_us(moved, &at, (double)bytes, b->size, in_place);
+    for (const struct traffic *traffic = shared ? shared_memory : private_memory; traffic->kind != TUTTI_OP_NONE;
+         traffic++) {
+        if (traffic->kind == b->collective->kind) {
+            const double needed = time_us(traffic, &at, (double)bytes, b->size, in_place);
             *us = *us == 0 || needed < *us ? needed : *us;
         }
     }

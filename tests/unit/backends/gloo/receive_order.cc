@@ -107,7 +107,7 @@ class Job
         for (const Posted &posted : r.log) {
             senders.insert(posted.from);
         }
-        assert_true(senders.size() <= tti::PEERS * std::min(most_, tti::TURN));
+        assert_true(senders.size() <= tti::PEERS * std::min(most_, tti::BURST));
         for (size_t from = 0; from < rank.size(); from++) {
             assert_true(from == own ||
                         r.in[from].posted <= r.folded(own) + tti::IN_FLIGHT); /* there is no more memory */

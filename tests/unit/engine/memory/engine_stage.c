@@ -230,7 +230,7 @@ static void arrival_at_the_next_call(void **state)
     p.op.timeout_ms = 1;
     tti_stage_stamp(p.owner, TTI_PHASE_NEXT, -1);
     next_call(&p, stride, false);
-    assert_int_equal(tti_stage_acquire(p.owner, 0, &span), TUTTI_TIMEOUT); /* rank 1 has not come to the call */
+    assert_int_equal(tti_stage_acquire(p.owner, 0, &span), TUTTI_TIMEOUT); /* rank 1 has not arrived at the call */
     cluster_close(&p.cluster);
 }
 
@@ -323,7 +323,7 @@ struct supply {
     struct pair *pair;
     size_t given; /* bytes */
     int chunks;
-    int lacks_at;   /* a resource error at this chunk; 0: none */
+    int fails_at;   /* a resource error at this chunk; 0: none */
     int revokes_at; /* meanwhile the other rank revokes the group; 0: it does not */
 };
 
@@ -336,7 +336,7 @@ static tutti_status supply(void *user, size_t offset, size_t bytes)
     if (++s->chunks == s->revokes_at) {
         tti_fault_revoke(s->pair->cluster.engines[1], TUTTI_OP_REVOKE);
     }
-    if (s->chunks == s->lacks_at) {
+    if (s->chunks == s->fails_at) {
         return TUTTI_NO_MEMORY;
     }
     s->given += bytes;
@@ -356,7 +356,7 @@ static void memory_in_chunks(void **state)
     (void)state;
     struct pair p;
     pair_open(&p, (size_t)1 << 20, 0);
-    struct supply s = {.pair = &p, .lacks_at = 3};
+    struct supply s = {.pair = &p, .fails_at = 3};
     tutti_status mark;
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_NO_MEMORY);

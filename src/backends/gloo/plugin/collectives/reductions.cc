@@ -7,15 +7,15 @@
  *
  * Cost, with S bytes on n ranks: each rank sends and receives S (n-1)/n for the reduction, and as much again in an
  * all_reduce; in a reduce each rank sends S/n to the root. That is the volume of a ring, the least possible, in two
- * steps instead of 2 (n-1). Parts travel in chunks: while one is reduced, the next ones arrive and results leave.
+ * steps instead of 2 (n-1). Parts are sent in chunks: while one is reduced, the next ones arrive and results leave.
  * Scratch memory: IN_FLIGHT chunks for each other rank.
  *
  * Against a ring: between two hosts, a ring crosses the link once for all ranks of a host, this algorithm once for each
  * rank; the backend hier avoids that. A ring reduces each part in another order and rounds a narrow type n-1 times.
  *
- * Parts of up to Group::eager bytes travel in two rounds of records, without chunks and requests for them. If all fits in
- * one round, and that costs less (takes_one_round), each rank receives the whole inputs and reduces them itself: S (n-1)
- * bytes, one step. The bits are the same in all cases.
+ * Parts of up to Group::eager bytes are sent in two rounds of records, without chunks and requests for them. If all
+ * fits in one round, and that costs less (takes_one_round), each rank receives the whole inputs and reduces them
+ * itself: S (n-1) bytes, one step. The bits are the same in all cases.
  */
 #include "backends/gloo/plugin/collectives/reductions.h"
 
@@ -235,7 +235,7 @@ class Exchange
         return job_.cut_of(job_.own());
     }
 
-    /* Reduces the next chunk of the own part, if all ranks' chunks have come and its place in the ring buffer is
+    /* Reduces the next chunk of the own part, if all ranks' chunks have arrived and its place in the ring buffer is
      * free. */
     bool fold_next()
     {
@@ -289,8 +289,8 @@ tutti_status run_large(Reduction &job)
 bool make_rings(Reduction &job, size_t before)
 {
     const size_t longest = job.longest();
-    /* a turn with each of several ranks; with one, results return early */
-    const size_t most = job.c.group.size > 2 ? TURN : IN_FLIGHT;
+    /* a burst with each of several ranks; with one, results return early */
+    const size_t most = job.c.group.size > 2 ? BURST : IN_FLIGHT;
     const size_t chunks = std::max<size_t>(longest / std::max(MIN_CHUNK, longest / most),
                                            1); /* of equal length, without a small last one */
     job.chunk = std::min(chunk_bytes_of(job.c.group), std::max<size_t>(up_to_64((longest + chunks - 1) / chunks), 64));
