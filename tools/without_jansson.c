@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Takes the place of every file that needs jansson where that is not installed, so that `tutti run`, `check`, `info`
- * and the table of `bench` can be had with a compiler and CMake alone. What wants JSON asks tti_json_usable first,
- * which refuses; the functions that would then have been called are here for the linker.
+ * and the table of `bench` can be had with a compiler and CMake alone. Callers ask tti_json_usable first, which
+ * refuses; the functions that would then have been called are here for the linker.
  */
 #include <stdio.h>
 

@@ -129,7 +129,7 @@ typedef struct tutti_op {
     /* Collectives: a code of the shape, which ranks compare: of the tensor that is not joined, without the lengths in
      * which parts may differ. 0: fewer than two dimensions, so `count` suffices. */
     uint32_t shape_code;
-    tutti_wire wire; /* all_reduce: how the values travel; only if the backend has TUTTI_CAP_WIRE */
+    tutti_wire wire; /* all_reduce: how the values are sent; only if the backend has TUTTI_CAP_WIRE */
 } tutti_op;
 
 /** The rendezvous of the group that is being opened. Its keys are private to that group. */

@@ -97,29 +97,29 @@ enum {
 };
 
 /**
- * How the values of an all_reduce of f32 by SUM, AVG or PREMUL_SUM travel between ranks: `.wire` of its call, equal on
- * all ranks, else MISMATCH. Each rank rounds its values, to nearest even. The rounded ones are folded in f32 in the
+ * How the values of an all_reduce of f32 by SUM, AVG or PREMUL_SUM are sent between ranks: `.wire` of its call, equal
+ * on all ranks, else MISMATCH. Each rank rounds its values, to nearest even. The rounded ones are folded in f32 in the
  * order of ranks, and the result is rounded once more. Backend "hier" sums in f32 inside each host, and rounds the
  * hosts' sums instead of the ranks' values. All ranks get the same bits if the backend promises that.
  *
  * In the bounds n is the number of ranks, and M the sum of the magnitudes of an element over the ranks (AVG: divided
  * by n).
  *
- * BF16, half of the bytes: the numbers are those of an all_reduce of bf16 tensors. The result is off by at most 2^-7 M +
- * n 2^-23 M, below 2^-126 by (n + 1) 2^-134 more. MPI rounds at each step of a SUM: n 2^-7 M. NaN and infinity survive.
- * What rounds past the largest bf16, 3.39e38, becomes infinite.
+ * BF16, half of the bytes: the numbers are those of an all_reduce of bf16 tensors. The result is off by at most 2^-7 M
+ * + n 2^-23 M, below 2^-126 by (n + 1) 2^-134 more. MPI rounds at each step of a SUM: n 2^-7 M. NaN and infinity
+ * survive. What rounds past the largest bf16, 3.39e38, becomes infinite.
  *
- * FP8, 8.25 bits a value: blocks of 32 elements, which begin at every 32nd one, travel as OCP Microscaling's MXFP8: a
+ * FP8, 8.25 bits a value: blocks of 32 elements, which begin at every 32nd one, are sent as OCP Microscaling's MXFP8: a
  * scale, which is a power of two, and 32 codes of e4m3. PREMUL_SUM multiplies before the rounding. With B the sum over
  * the ranks of the largest finite magnitude in the element's block (AVG: divided by n), the result is off by at most
  * (2^-3 + 2^-8 + n 2^-22) M + 2^-16 B + (n + 1) 2^-136: a value below 2^-19 of the largest one in its block becomes 0.
- * NaN and infinity survive, and do not change the other elements of their block (the code of 448 stands for infinity, so
- * 416 is the largest). What rounds past the largest f32, from 3.296e38 on, becomes infinite. MPI gives the same bits on
- * all ranks, too.
+ * NaN and infinity survive, and do not change the other elements of their block (the code of 448 stands for infinity,
+ * so 416 is the largest). What rounds past the largest f32, from 3.296e38 on, becomes infinite. MPI gives the same bits
+ * on all ranks, too.
  *
- * UNSUPPORTED, before anything is written: another operation, dtype or reduce op, a group on a device, or a backend that
- * lacks what the conversion needs. INVALID_ARGUMENT: a number outside the enum. It pays between hosts from some 100 KiB
- * on, never inside a host, for small tensors, or for those in the heap (tutti/memory.h).
+ * UNSUPPORTED, before anything is written: another operation, dtype or reduce op, a group on a device, or a backend
+ * that lacks what the conversion needs. INVALID_ARGUMENT: a number outside the enum. It pays between hosts from some
+ * 100 KiB on, never inside a host, for small tensors, or for those in the heap (tutti/memory.h).
  */
 typedef int32_t tutti_wire;
 enum { TUTTI_WIRE_FULL = 0, TUTTI_WIRE_BF16 = 1, TUTTI_WIRE_FP8 = 2 };

@@ -51,7 +51,7 @@ typedef struct tutti_bucketer_options {
     int64_t bucket_bytes; /* a bucket closes when it has at least so many; default 25 MiB */
     int64_t timeout_ms;   /* deadline of each bucket's all_reduce; default the group's */
     int32_t lane;
-    tutti_wire wire; /* how gradients of f32 travel (tutti/collectives.h); default: as they are */
+    tutti_wire wire; /* how gradients of f32 are sent (tutti/collectives.h); default: as they are */
 } tutti_bucketer_options;
 TUTTI_STATIC_ASSERT(sizeof(tutti_bucketer_options) == 32, "no padding");
 

@@ -51,7 +51,7 @@ TUTTI_BEGIN_DECLS
     X(CANCELLED, 12, "the operation was cancelled before it started")                                                  \
     X(TOO_LATE, 13, "the operation has started and cannot be cancelled")                                               \
     X(RANK_TAKEN, 14, "another process has claimed this rank")                                                         \
-    X(VERSION, 15, "the parties speak different versions")                                                             \
+    X(VERSION, 15, "the ranks use different versions")                                                                 \
     X(AUTH, 16, "the other side belongs to another user or holds another token")                                       \
     X(PROTOCOL, 17, "the other side sent something that is not in the protocol")                                       \
     X(FORKED, 18, "the handle was made by the parent process")                                                         \
@@ -128,7 +128,7 @@ enum {
  * All facts about one failure. The caller owns it, usually on the stack. Tutti fills all of it (size included), so it
  * need not be initialised. It stays 512 bytes in this major version.
  *
- * `message` is one sentence: who, what, where, since when. Ranks are those of the group.
+ * `message` is one sentence: rank, operation, place, and since when. Ranks are those of the group.
  */
 typedef struct tutti_error {
     uint32_t size;             /* sizeof(tutti_error), written by Tutti                                    */

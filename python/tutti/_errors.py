@@ -146,7 +146,7 @@ class RankTaken(Error):
 
 
 class Version(Error):
-    """The parties speak different versions."""
+    """The ranks use different versions."""
 
     code = _status.VERSION
 

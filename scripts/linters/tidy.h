@@ -2,7 +2,7 @@
 /*
  * Read by clang-tidy before each source, never compiled. The analyzer looks at one source at a time and so cannot know
  * that tti_error_set returns the status that it is given, which is never OK; without that it follows paths on which a
- * function has failed and its caller goes on. This file tells it.
+ * function has failed and its caller goes on. This file declares it.
  */
 #ifndef TTI_SCRIPTS_LINTERS_TIDY_H
 #define TTI_SCRIPTS_LINTERS_TIDY_H

@@ -458,12 +458,12 @@ tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t 
                                               (backend ? backend : c.group->backend)->name));
     }
     int32_t there = 0;
-    tutti_message came = TUTTI_MESSAGE_INIT;
-    status = backend->ops->probe(c.group->host_state, peer, tag, &there, &came, c.error);
+    tutti_message described = TUTTI_MESSAGE_INIT;
+    status = backend->ops->probe(c.group->host_state, peer, tag, &there, &described, c.error);
     if (status == TUTTI_OK) {
         *found = there;
         if (there && message) {
-            *message = came;
+            *message = described;
         }
     }
     return tti_call_end(&c, status);

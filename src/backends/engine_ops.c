@@ -193,7 +193,7 @@ static int cpus_for(const struct tti_cpu_counts *counts, int size)
 void tti_ops_tuning_basis(const tutti_open_info *info, bool threads, struct tti_tuning_basis *basis)
 {
     struct tti_calibration calibration;
-    memset(basis, 0, sizeof(*basis)); /* with its padding: it travels between processes */
+    memset(basis, 0, sizeof(*basis)); /* with its padding: it is sent between processes */
     tti_ops_tuning_overrides(info->setting, info->settings, &basis->overrides);
     tti_calibrate(tti_calibrate_mode(info->setting(info->settings, "engine.calibrate")), &calibration);
     basis->profile = calibration.profile;

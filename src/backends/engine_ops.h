@@ -55,7 +55,7 @@ typedef const char *(*tti_setting_function)(const void *settings, const char *ke
 void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings,
                               struct tti_tuning_overrides *overrides);
 
-/* What the thresholds follow from, beside the size of the group. Fixed layout: it travels between processes. */
+/* What the thresholds follow from, beside the size of the group. Fixed layout: it is sent between processes. */
 struct tti_cpu_counts {
     int32_t job;   /* of the launcher */
     int32_t rank;  /* of rank 0 */

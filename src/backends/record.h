@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The records that ranks leave for each other at the rendezvous while a group opens. Header only, since plug-ins use it,
- * too. */
+/* The records that ranks leave for each other at the rendezvous while a group opens. Header only, since plug-ins use
+ * it, too. */
 #ifndef TTI_BACKENDS_RECORD_H
 #define TTI_BACKENDS_RECORD_H
 
@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* Waits for the record of exactly `bytes` that `rank` publishes under `key`. If it does not come, or has another size,
- * that rank is the suspect. An error of the rendezvous about another rank is returned unchanged. */
+/* Waits for the record of exactly `bytes` that `rank` publishes under `key`. If it does not arrive, or has another
+ * size, that rank is the suspect. An error of the rendezvous about another rank is returned unchanged. */
 static inline tutti_status tti_record_get(const tutti_open_info *info, int32_t rank, const char *key, void *record,
                                           size_t bytes, int64_t deadline_ns, tutti_error *error)
 {

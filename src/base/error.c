@@ -55,10 +55,10 @@ bool tti_is_resource_error(tutti_status status)
     return status == TUTTI_NO_MEMORY || status == TUTTI_NO_RESOURCE;
 }
 
-tutti_status tti_status_of_peer(int32_t said)
+tutti_status tti_status_of_peer(int32_t reported)
 {
-#define IS_STATUS(name, value, text) said == (value) ||
-    return said != TUTTI_OK && (TUTTI_STATUS_LIST(IS_STATUS) false) ? said : TUTTI_PEER_CORRUPT;
+#define IS_STATUS(name, value, text) reported == (value) ||
+    return reported != TUTTI_OK && (TUTTI_STATUS_LIST(IS_STATUS) false) ? reported : TUTTI_PEER_CORRUPT;
 #undef IS_STATUS
 }
 

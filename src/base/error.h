@@ -21,7 +21,7 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error 
  * as the vendor code. Returns REVOKED. error may be NULL. */
 tutti_status tti_error_revoked(tutti_error *error, const tutti_error *cause);
 
-/* Whether it is a resource error: what was lacking (memory, descriptors, threads) may be available later. */
+/* Whether it is a resource error: the missing resource (memory, descriptors, threads) may be available later. */
 bool tti_is_resource_error(tutti_status status);
 
 /* Whether a status means that a rank is lost or late, which is the same for all ranks that wait for it. */
@@ -31,7 +31,7 @@ static inline bool tti_is_loss(tutti_status status)
 }
 
 /* The status of a failure that another process has reported; PEER_CORRUPT if no status has that number. */
-tutti_status tti_status_of_peer(int32_t said);
+tutti_status tti_status_of_peer(int32_t reported);
 
 /* Marks success: status OK, empty sentence. Returns TUTTI_OK. */
 tutti_status tti_error_clear(tutti_error *error);

@@ -22,7 +22,7 @@
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 
-/* The readers of a span of the stage, and how far they must have come before the span may be written again. */
+/* The readers of a span of the stage, and how far they must be before the span may be written again. */
 struct tti_stamp {
     uint64_t end; /* position behind the span */
     uint64_t call;
@@ -46,7 +46,7 @@ struct tti_stage {
     struct tti_stamp stamps[TTI_STAMPS];
 };
 
-/* How a call's data travel. */
+/* How a call's data get to the other ranks. */
 enum tti_class {
     TTI_CLASS_LINE,    /* in the arrival lines                                          */
     TTI_CLASS_PACKETS, /* in the arrival lines, and in packets where a line is too short */

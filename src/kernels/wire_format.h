@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The formats in which f32 travels between ranks. Each is a description: how many bytes so many elements take, and how
- * they are packed, folded and unpacked. What moves them knows no format by name. Elements travel in blocks, which are
- * not cut: a part of a tensor begins at a multiple of the block.
+ * The formats in which f32 is sent between ranks. Each is a description: how many bytes so many elements take, and how
+ * they are packed, folded and unpacked. The algorithms use this table only. Elements are sent in blocks, which are not
+ * cut: a part of a tensor begins at a multiple of the block.
  */
 #ifndef TTI_KERNELS_WIRE_FORMAT_H
 #define TTI_KERNELS_WIRE_FORMAT_H

@@ -57,7 +57,7 @@ void tti_store_release(struct tti_store *store);
 tutti_status tti_store_set(struct tti_store *store, const char *key, const void *value, size_t length,
                            tutti_error *error);
 
-/* Waits for the key; TIMEOUT when it has not come in timeout_ms (0 polls, -1 = for ever). Writes at most `capacity`
+/* Waits for the key; TIMEOUT when it is not set in timeout_ms (0 polls, -1 = for ever). Writes at most `capacity`
  * bytes and the full length; a value longer than capacity is PROTOCOL. */
 tutti_status tti_store_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
                            int64_t timeout_ms, tutti_error *error);
@@ -80,7 +80,7 @@ tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd,
 /* Whether this store serves others: it has started the server, or holds memory that they share. */
 bool tti_store_served_here(const struct tti_store *store);
 
-/* How many processes of this user the server of this store has refused for lack of descriptors. The server
+/* How many processes of this user the server of this store has refused without free descriptors. The server
  * has reported this to them, and they do not connect again. */
 int64_t tti_store_refused_count(const struct tti_store *store);
 

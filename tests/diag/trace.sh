@@ -37,7 +37,7 @@ reports() {
 # A late rank is named, with its last operation; the job goes on after the report.
 start --trace "$work/late" "$program" late
 wait_for_lines out ready 3
-reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last operation: '
+reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not arrived at barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last operation: '
 check_line err 'rank 0 waits in barrier #24, for .* for rank 1$' "waits"
 check_line err 'all_reduce #20 f32 x2 max \(8 B\): ok, the last of [0-9]+ like it' "small calls are counted"
 check_line err 'all_reduce #23 f32 x262144 max \(1.0 MiB\): ok, took [0-9]' "large calls are timed"
@@ -48,7 +48,7 @@ job=$(tr '\0' '\n' <"/proc/$pid/environ" | sed -n 's/^TUTTI_JOB=//p')
 "$tutti" trace dump --pid "$pid" >"$work/one" 2>&1
 check_line one "^  rank 1 \(process $pid, sleeping\), newest first:" "dump --pid"
 "$tutti" trace dump --job "$job" >"$work/all" 2>&1
-check_line all '^suspect: rank 1 \(process .* has not come to barrier #24, where 2 ranks wait' "dump --job"
+check_line all '^suspect: rank 1 \(process .* has not arrived at barrier #24, where 2 ranks wait' "dump --job"
 kill -USR1 "$pid"
 end
 check_status 0 "the job goes on after a report"
@@ -121,7 +121,7 @@ check_line metrics '^tutti_operation_failures_total\{.*operation="barrier"\} 0$'
 # A rank that does not come to tutti_init is named as well.
 start "$program" absent
 wait_for_lines out ready 1
-reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not come to init of 3 ranks, where 2 ranks wait for it, for .*: none yet$'
+reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not arrived at init of 3 ranks, where 2 ranks wait for it, for .*: none yet$'
 kill -USR1 "$(sed -nE 's/.*suspect: rank 1 \(process ([0-9]+).*/\1/p' "$work/err" | head -1)"
 end
 check_status 0 "absent"
@@ -129,7 +129,7 @@ check_status 0 "absent"
 # A persistent operation that was started again, without a rank that waits for it: since when it is under way.
 start "$program" started
 wait_for_lines out 'pid [0-9]+$' 3
-reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not come to all_reduce #26 f32 x2 sum \(8 B\), where 2 ranks wait for it, for [0-9]+\.[0-9] s; '
+reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not arrived at all_reduce #26 f32 x2 sum \(8 B\), where 2 ranks wait for it, for [0-9]+\.[0-9] s; '
 check_line err 'all_reduce #26 f32 x2 sum \(8 B\): not ended, for [0-9]+\.[0-9] s' "started again"
 check_line err 'all_reduce #25 f32 x2 sum \(8 B\): ok, the last of 2 like it' "started again: the earlier ones"
 kill -USR1 $(sed -nE 's/.*pid ([0-9]+)$/\1/p' "$work/out")
@@ -143,7 +143,7 @@ threads=$!
 wait_for_lines out ready 1
 threads_report() {
     "$tutti" trace dump --pid "$threads" >"$work/threads" 2>&1
-    grep -q '^suspect: rank 1 .* has not come to barrier #2, where 2 ranks wait for it.*; its last operation: barrier #1$' "$work/threads"
+    grep -q '^suspect: rank 1 .* has not arrived at barrier #2, where 2 ranks wait for it.*; its last operation: barrier #1$' "$work/threads"
 }
 checks=$((checks + 1))
 eventually threads_report || fail "threads: $(cat "$work/threads")"
@@ -170,7 +170,7 @@ checks=$((checks + 1))
 eventually nothing_left || fail "ranks outlive their launcher"
 "$tutti" trace dump "$work/deep/er" >"$work/dead" 2>"$work/err"
 check_line dead '^all processes have ended' "killed in a hang"
-check_line dead '^suspect: rank 1 \(process [0-9]+, (gone|ended.*)\) has not come to barrier #24, where 2 ranks wait for it; its last' "killed in a hang"
+check_line dead '^suspect: rank 1 \(process [0-9]+, (gone|ended.*)\) has not arrived at barrier #24, where 2 ranks wait for it; its last' "killed in a hang"
 check_line err '4 records are left out' "an earlier job"
 to_pytorch "$work/deep/er" "$work/hung_"
 "$tutti" trace metrics -o "$work/metrics" "$work/deep/er"
@@ -200,7 +200,7 @@ PYTHON
 # Stopped, and --timeout: the report comes before the end.
 run_tutti run -n 3 --timeout 8 --grace 1 "$program" stopped
 check_status 124 "--timeout"
-check_line err '^tutti run: suspect: rank 1 \(process [0-9]+, stopped\) has not come to barrier #24, where 2 ranks wait' "--timeout"
+check_line err '^tutti run: suspect: rank 1 \(process [0-9]+, stopped\) has not arrived at barrier #24, where 2 ranks wait' "--timeout"
 
 # A deadlock of two ranks.
 start --grace 1 "$program" circle

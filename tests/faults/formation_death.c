@@ -2,8 +2,8 @@
 /* tutti-test: ranks=3,4 timeout=300 trees=release,debug,address,undefined */
 /*
  * A rank's process ends while the world is made. If the rank has left its record, the other ranks report its end, by
- * rank and process, long before their deadline, also if further ranks have not come. If the rank had finished its part,
- * the first call reports it. A stopped rank is named at the deadline. The ranks use a table of this test as their
+ * rank and process, long before their deadline, also if further ranks have not arrived. If the rank had finished its
+ * part, the first call reports it. A stopped rank is named at the deadline. The ranks use a table of this test as their
  * store; it ends the victim right behind the record that the case names.
  */
 #include <pthread.h>

@@ -16,7 +16,7 @@ wait_for_lines out ready 3
 report_matches() {
     kill -QUIT "$launcher" || return 1
     sleep 0.3
-    grep -Eq 'suspect: rank 1 \(process [0-9]+, sleeping\) has not come to barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last' "$work/err"
+    grep -Eq 'suspect: rank 1 \(process [0-9]+, sleeping\) has not arrived at barrier #24, where 2 ranks wait for it, for [0-9]+\.[0-9] s; its last' "$work/err"
 }
 checks=$((checks + 1))
 eventually report_matches || fail "no report names rank 1, with the time"

@@ -5,7 +5,8 @@
  * MPI itself.
  *
  *   failure       the other rank's call ends; afterwards the process ends as usual
- *   stuck FILE    blocking calls that cannot be ended: FILE gets rank 0's stderr. Rank 1 reads it, creates FILE.seen and
+ *   stuck FILE    blocking calls that cannot be ended: FILE gets rank 0's stderr. Rank 1 reads it, creates FILE.seen
+ *   and
  *                 calls exit(0), whose wait is bounded; its stderr goes to FILE.end
  *   inside FILE   rank 0 calls exit(0) while a thread of its own is in such a call; FILE gets its stderr
  */
@@ -59,7 +60,7 @@ static tutti_group *part_of(tutti_group *world, const char *setting, int64_t tim
 
 static tutti_status sum(tutti_group *g, tutti_error *error)
 {
-    static int32_t values[70000]; /* too many to travel with the call record */
+    static int32_t values[70000]; /* too many to be sent with the call record */
     const int64_t count = sizeof(values) / sizeof(values[0]);
     for (int64_t i = 0; i < count; i++) {
         values[i] = rank + 1;

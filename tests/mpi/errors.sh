@@ -17,7 +17,7 @@ for flavour in $(flavours); do
     text=$(launch "$flavour" 2 "${absent[@]}" tests/mpi/errors stuck "$report" 2>&1) &&
         fail "calls that do not end exit with 0 under $flavour: $text"
     [ -e "$report.seen" ] || fail "calls that do not end with $flavour: $text; $(cat "$report")"
-    grep -Eq "rank 1 has waited [0-9]+ ms in MPI_Finalize for ranks that do not come, after its group of 2 has failed: " \
+    grep -Eq "rank 1 has waited [0-9]+ ms in MPI_Finalize for ranks that do not arrive, after its group of 2 has failed: " \
         "$report.end" || fail "the end of a process with $flavour: $text; $(cat "$report.end")"
     rm -f "$report"
     text=$(launch "$flavour" 2 "${absent[@]}" tests/mpi/errors inside "$report" 2>&1) &&

@@ -146,14 +146,14 @@ done
 
 begin
 node 0 3 --join-timeout 0.5 true
-check_codes 125 "nodes that do not come"
-check_line err.0 'of 3 nodes these have not come: 1, 2; start' "nodes that do not come"
+check_codes 125 "nodes that do not join"
+check_line err.0 'of 3 nodes these have not joined: 1, 2; start' "nodes that do not join"
 
 begin
 node 1 2 --join-timeout 0.5 true
-check_codes 125 "node 0 does not come"
+check_codes 125 "node 0 does not join"
 check_line err.1 'node 1 \(.*\) has not reached the launcher of node 0 at 127\.0\.0\.1:.*Connection refused' \
-    "node 0 does not come"
+    "node 0 does not join"
 
 begin
 node 0 2 sleep 100
@@ -205,7 +205,7 @@ except OSError: ctypes.CDLL("libsodium.so.26")' 2>/dev/null; then
     check_codes 125 "other tokens"
     check_line err.1 'node 1 \(.*\) cannot join .* does not have the job token of this process \(TUTTI_JOB_TOKEN\)' "another token"
     check_line err.2 'node 2 \(.*\) cannot join .* this process has none: set TUTTI_JOB_TOKEN' "no token"
-    check_line err.0 'these have not come: 1, 2; .*; 2 connections without this job.s token were refused' "node 0 reports them"
+    check_line err.0 'these have not joined: 1, 2; .*; 2 connections without this job.s token were refused' "node 0 reports them"
     check_no_line err.1 'check --master-addr' "it is not the address"
 
     begin

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How one rank runs the suite, and how the ranks agree on what a case has come to.
+ * How one rank runs the suite, and how the ranks agree on the result of a case.
  *
  * The world group carries the agreement; the group under test is made from the same parent, so that a case that spoils
  * its group costs that group only: it is replaced. After three of them the run stops, because each may have cost a

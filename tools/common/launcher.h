@@ -30,8 +30,8 @@ int tti_run_as_threads(const char *tool, int ranks, tti_rank_function *run, cons
 int tti_run_as_rank(const char *tool, int ranks, tutti_config config, const char *device, tti_rank_function *run,
                     const void *options);
 
-/* Becomes `tutti run -n RANKS -- tutti COMMAND ARGUMENTS...`; the arguments are closed by NULL. Returns only when that
- * fails: 1, having said so. */
+/* Becomes `tutti run -n RANKS -- tutti COMMAND ARGUMENTS...`; the arguments are closed by NULL. If that fails, prints
+ * why and returns 1. */
 int tti_launch_self(const char *command, int ranks, const char *const *arguments);
 
 #endif

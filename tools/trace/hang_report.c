@@ -99,7 +99,7 @@ static void print_suspect(const struct page *p, const struct tti_hang_suspect *c
     fprintf(p->out, "suspect: %s %s %s, where %d rank%s wait%s for it%s; its last operation: %s\n", process,
             w->all_arrived                   ? "does not go on with"
             : tti_snapshot_is_message(w->op) ? "does not take its part in"
-                                             : "has not come to",
+                                             : "has not arrived at",
             what, c->waiting, c->waiting == 1 ? "" : "s", c->waiting == 1 ? "s" : "", since, any ? last : "none yet");
 }
 
@@ -131,7 +131,7 @@ static void print_conclusion(const struct page *p)
             unseen += h->waits[i].unseen;
         }
         fprintf(p->out, unseen > 0 ? "no suspect among these ranks; those that are waited for are not seen here\n"
-                                   : "no suspect: all have come to what they are in\n");
+                                   : "no suspect: all have arrived at the operations they are in\n");
     }
 }
 
@@ -149,7 +149,7 @@ static void print_wait(const struct page *p, const struct tti_hang_wait *w)
         fprintf(p->out, " and %d more", w->missing_count - TTI_HANG_NAMED);
     }
     if (w->missing_count == 0) {
-        fprintf(p->out, w->unseen > 0 ? " ranks that are not seen here (%d)" : " no rank: all have come to it",
+        fprintf(p->out, w->unseen > 0 ? " ranks that are not seen here (%d)" : " no rank: all have arrived at it",
                 w->unseen);
     }
     fprintf(p->out, "\n");

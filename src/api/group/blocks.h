@@ -18,7 +18,7 @@ void tti_block_user_remove(struct tti_block_user *user);
 
 /* A block is there. Without memory it is not noted: its users do not learn of its end. */
 void tti_block_add(const void *memory, size_t bytes);
-/* It has been freed: tells its users. */
+/* It has been freed: notifies its users. */
 void tti_block_remove(const void *memory);
 
 #endif

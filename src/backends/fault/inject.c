@@ -5,7 +5,7 @@
  *
  * All waits sleep, because the CPU belongs to the application, and in slices, so that a failure of the group ends them.
  * A delay ends at the deadline of the operation at the latest. Then the inner operation, which has the same deadline,
- * succeeds if all other ranks have come, and fails otherwise.
+ * succeeds if all other ranks have arrived, and fails otherwise.
  */
 #include "backends/fault/inject.h"
 

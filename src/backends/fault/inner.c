@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/host/boot_id.h"
 
-/* One rank's record. Fixed layout: it travels between processes. */
+/* One rank's record. Fixed layout: it is sent between processes. */
 struct record {
     int32_t status;
     char inner[16];

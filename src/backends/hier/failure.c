@@ -222,7 +222,7 @@ tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
     return has_failed(s) ? tti_error_revoked(error, &s->cause) : TUTTI_OK;
 }
 
-/* Aborts an engine. It may know which rank has not come to the call: that becomes the suspect. */
+/* Aborts an engine. It may have recorded which rank is missing in the call: that becomes the suspect. */
 static void query_suspect(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
 {
     tutti_error answer;

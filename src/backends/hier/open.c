@@ -16,13 +16,13 @@
 #include "base/error.h"
 
 /*
- * Of a chunk each rank sends this much to each other host. Connections take turns (gloo's receive_order.h), and TCP needs some
- * hundred KiB to use a link as well as the connection before. A chunk is at most MOST_CHUNK, since the steps inside the
- * hosts overlap with those of other chunks only.
+ * Of a chunk each rank sends this much to each other host. Connections take turns (gloo's receive_order.h), and TCP
+ * needs some hundred KiB to use a link as well as the connection before. A chunk is at most MOST_CHUNK, since the steps
+ * inside the hosts overlap with those of other chunks only.
  */
 enum { PART = 512 << 10, MOST_CHUNK = 16 << 20 };
 
-/* The result of a phase on one rank. The layout is fixed, since it travels between processes. */
+/* The result of a phase on one rank. The layout is fixed, since it is sent between processes. */
 struct record {
     int32_t status;
     char message[300];

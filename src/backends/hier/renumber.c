@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An engine numbers its ranks from 0, and its sentences say "rank 1" or "ranks 0, 2 and 3". For people those numbers
- * become ranks of the group. Nothing is decided here: status and suspect of an error travel as fields (failure.c).
+ * become ranks of the group. Nothing is decided here: status and suspect of an error are passed as fields (failure.c).
  */
 #include "backends/hier/renumber.h"
 

@@ -34,7 +34,7 @@ enum { SAME_COUNT = 5, SAME_TEXT = 48 };
 static const char *const same_variables[SAME_COUNT] = {"NCCL_ALGO", "NCCL_PROTO", "NCCL_BUFFSIZE", "NCCL_MIN_NCHANNELS",
                                                        "NCCL_MAX_NCHANNELS"};
 
-/* The record of a rank. Fixed layout: it travels between processes. */
+/* The record of a rank. Fixed layout: it is sent between processes. */
 struct rank_record {
     uint32_t magic;
     int32_t status; /* not OK: this rank cannot take part, and `text` says why */

@@ -33,7 +33,7 @@
 #include "store/store.h"
 
 #define AT_ONCE  64   /* descriptors from one request */
-#define GRACE_MS 1000 /* for a rank that has given up to report its cause */
+#define GRACE_MS 1000 /* for a rank that has aborted to report its cause */
 
 /* The descriptor channel: the rendezvous itself, or a store of its own. */
 struct channel {
@@ -162,7 +162,7 @@ static tutti_status report_loss(int rank, const struct tti_segment_header *h, bo
     } else {
         char name[TTI_PROC_TEXT];
         tti_proc_text(&id, name, sizeof(name));
-        snprintf(end, sizeof(end), "rank %d (%s) has given up", rank, name);
+        snprintf(end, sizeof(end), "rank %d (%s) has aborted", rank, name);
     }
     tti_error_set(error, status, "%s while the group was being made", end);
     if (error) {
@@ -171,8 +171,8 @@ static tutti_status report_loss(int rank, const struct tti_segment_header *h, bo
     return status;
 }
 
-/* Polls the ranks whose segments are mapped already. A rank that has given up is about to report its cause at the
- * rendezvous. That cause is better, so the report has until *grace_ns (0: no rank has given up yet). */
+/* Polls the ranks whose segments are mapped already. A rank that has aborted is about to report its cause at the
+ * rendezvous. That cause is better, so the report has until *grace_ns (0: no rank has aborted yet). */
 static tutti_status poll_for_losses(const struct tti_root *root, int64_t *grace_ns, tutti_error *error)
 {
     for (int r = 0; r < root->size; r++) {
@@ -183,11 +183,11 @@ static tutti_status poll_for_losses(const struct tti_root *root, int64_t *grace_
         const bool died = tti_segment_is_marked_dead(h);
         /* acquire: as in tti_segment_leaves */
         const bool ends = died || atomic_load_explicit(&h->leaving, memory_order_acquire) != 0;
-        const bool gives_up = !ends && tti_segment_leaves(h);
-        if (gives_up && *grace_ns == 0) {
+        const bool aborts = !ends && tti_segment_leaves(h);
+        if (aborts && *grace_ns == 0) {
             *grace_ns = tti_deadline_ns(tti_now_ns(), GRACE_MS);
         }
-        if (ends || (gives_up && tti_remaining_ms(*grace_ns) == 0)) {
+        if (ends || (aborts && tti_remaining_ms(*grace_ns) == 0)) {
             return report_loss(r, h, died, error);
         }
     }
@@ -237,7 +237,7 @@ static tutti_status await_descriptors(const tutti_open_info *info, const struct 
     return tti_wait_polling(&wait, deadline, error ? error : &unused);
 }
 
-/* Maps what has come, and closes it, also after an error. */
+/* Maps the descriptors that have arrived, and closes them, also after an error. */
 static tutti_status adopt_segments(const struct descriptors *d, uint64_t nonce, struct tti_root *root,
                                    tutti_error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Most ranks come within milliseconds, and a death is to be reported as soon. So a slice is a quarter of the time
+ * Most ranks arrive within milliseconds, and a death is to be reported as soon. So a slice is a quarter of the time
  * waited so far, up to 4 ms, and min_slice_ms at least. A rank that has waited for a second waits for a peer that
  * computes, and polls every 100 ms.
  */

@@ -18,7 +18,7 @@
 #include "core/group/group_state.h"
 #include "engine/descriptor.h"
 
-/* Fixed layout: it travels between processes. */
+/* Fixed layout: it is sent between processes. */
 struct ticket {
     uint64_t descriptor[2];
     uint64_t call;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An all_reduce of f32 whose values travel in fewer bytes, on any engine: see wire.c. */
+/* An all_reduce of f32 whose values are sent in fewer bytes, on any engine: see wire.c. */
 #ifndef TTI_CORE_WIRE_H
 #define TTI_CORE_WIRE_H
 

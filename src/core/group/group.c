@@ -310,20 +310,20 @@ static tutti_status rendezvous_with(struct tti_group *g, struct tti_group_plan *
         return make_alone(g, plan, error);
     }
     tutti_status status = publish_hello(g, &all[plan->rank], error);
-    const bool came = status == TUTTI_OK;
-    if (came && mine != TUTTI_OK) {
+    const bool formed = status == TUTTI_OK;
+    if (formed && mine != TUTTI_OK) {
         *error = own_error;
         status = mine;
     }
     status = status == TUTTI_OK ? make(g, plan, all, error) : status;
     const bool member =
-        came || tti_is_resource_error(status); /* and not a process with a rank that another process has taken */
+        formed || tti_is_resource_error(status); /* and not a process with a rank that another process has taken */
     if (member) {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, g->rank, error->backend, status, error);
         give_up(plan, &outcome);
     }
-    tti_rendezvous_leave(plan, member, came && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size, status);
+    tti_rendezvous_leave(plan, member, formed && mine == TUTTI_OK ? largest_size(all, plan->size) : plan->size, status);
     return status;
 }
 

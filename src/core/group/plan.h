@@ -29,7 +29,7 @@ struct tti_formation_watch {
     int32_t self;             /* this rank's number among them */
     int64_t polled_ns;        /* when their processes were polled last, */
     int32_t polled;           /* and how far: the next one is this many behind `self` */
-    int32_t size;             /* how many ranks come to the rendezvous; INT32_MAX: not known */
+    int32_t size;             /* how many ranks join at the rendezvous; INT32_MAX: not known */
     char record_key[24];      /* a member that has put `record_key`/MEMBER has done its part */
     int32_t server;           /* the member that serves the store, as `parent` knows; or -1 */
     bool (*has_offered)(void *offers,

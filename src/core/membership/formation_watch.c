@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank that forms a group waits for the other members, one after the other and in several steps: for their records,
- * their entries, the descriptors of their engines. All these waits run in slices (base/wait/polled_wait.h), and after each
- * slice the rank polls here for a cause that ends the wait:
+ * their entries, the descriptors of their engines. All these waits run in slices (base/wait/polled_wait.h), and after
+ * each slice the rank polls here for a cause that ends the wait:
  *
  * - A rank has aborted. It writes its cause under `record_key`/failed; the first cause wins. So all ranks get the same
  *   cause, also new members, which cannot observe it, and ranks that poll after the rank that observed it has left.
@@ -14,10 +14,10 @@
  *   ranks each time, however many there are, and these report its end to all.
  * - A member has left its old group without its last record. A member with its last record may leave at once, while
  *   others still wait. So the poll reads the departure first and the record second: the record is put before the
- *   departure. If it is missing after the departure, it never comes, and no rank gets the group.
+ *   departure. If it is missing after the departure, it is never put, and no rank gets the group.
  * - The store has ended, together with the member that served it.
- * - The store is served here, and has refused a process for lack of descriptors or memory: that process does not come
- *   again.
+ * - The store is served here, and has refused a process without free descriptors or memory: that process does not
+ *   connect again.
  *
  * Cost: one request to the store for each poll, and one for each member that has left. With many members a rank polls
  * less often, so that together they make some thousand requests in a second at most.
@@ -99,7 +99,7 @@ tutti_status tti_outcome_read(struct tti_outcome *o, int32_t size, tutti_error *
     o->message[sizeof(o->message) - 1] = '\0';
     const bool names_other_suspect = o->suspect >= 0 && o->suspect < size && o->suspect != o->rank;
     if (tti_is_loss(status)) {
-        tti_error_set(error, status, "%s (rank %d has given up)", o->message, o->rank);
+        tti_error_set(error, status, "%s (rank %d has aborted)", o->message, o->rank);
     } else if (names_other_suspect) {
         tti_error_set(error, status, "%s", o->message);
     } else if (o->backend[0]) {
@@ -195,7 +195,7 @@ static tutti_status member_status(const struct tti_formation_watch *w, int32_t m
     const tutti_status status =
         w->parent && member < w->count ? tti_group_peer_status(w->parent, rank_of(w, member), &why) : TUTTI_OK;
     if (status != TUTTI_OK) {
-        tti_error_set(error, status, "rank %d will not come: %s%s", member, why.message,
+        tti_error_set(error, status, "rank %d does not join: %s%s", member, why.message,
                       status == TUTTI_PEER_LEFT ? " while a new group was being made of it" : "");
         error->suspect = member;
     }
@@ -221,8 +221,8 @@ static tutti_status poll_losses(const struct tti_formation_watch *w, tutti_error
     return found;
 }
 
-/* The end of a member's process, if it runs on this machine, its record is known, and no group watches it. A group
- * knows better: the end of a process does not show whether the rank left in good order. */
+/* The end of a member's process, if it runs on this machine, its record is known, and no group watches it. The
+ * group's record is more precise: the end of a process does not show whether the rank left in good order. */
 static tutti_status process_status(const struct tti_formation_watch *w, int32_t member, tutti_error *error)
 {
     const bool known = w->parent && member < w->count;

@@ -7,7 +7,7 @@
 
 #include "core/group/plan.h"
 
-/* The outcome of one member. Fixed layout: it travels between processes. */
+/* The outcome of one member. Fixed layout: it is sent between processes. */
 struct tti_outcome {
     int32_t status;
     int32_t rank;

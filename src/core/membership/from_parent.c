@@ -4,9 +4,9 @@
  * member decides for itself whether it can go this way. A member that cannot goes to the rendezvous, where the others
  * find its record, take their offers back, and follow. No member has the group before: it needs the offers of all.
  *
- * Waits are cut into slices, and polls for failures come from the formation watch, as at the rendezvous. So the store is
- * asked only if a member is a millisecond late. A member that gives up records the cause there first, and then takes its
- * offer back.
+ * Waits are cut into slices, and polls for failures come from the formation watch, as at the rendezvous. So the store
+ * is asked only if a member is a millisecond late. A member that aborts records the cause there first, and then takes
+ * its offer back.
  *
  * Cost: one hop for each member; no request to the store.
  */
@@ -91,7 +91,7 @@ static tutti_status await_member(void *user, int64_t slice_ms, tutti_error *erro
                       f->member);
         error->suspect = f->member;
         return TUTTI_PROTOCOL;
-    default: /* one that has taken its offer back has said why, or is at the rendezvous in a moment */
+    default: /* one that has taken its offer back has recorded its cause, or is at the rendezvous in a moment */
         return TUTTI_TIMEOUT;
     }
 }
@@ -190,7 +190,7 @@ bool tti_from_parent_form(struct tti_group *g, struct tti_group_plan *plan, stru
     plan->watch.offers = &f;
     tti_subgroup_offer(f.subgroup);
     *status = await_all(&f, error);
-    if (*status != TUTTI_OK && !f.declined && has_all(&f)) { /* the others came while this rank found the cause */
+    if (*status != TUTTI_OK && !f.declined && has_all(&f)) { /* the others arrived while this rank found the cause */
         *status = tti_error_clear(error);
     }
     if (*status == TUTTI_OK) {

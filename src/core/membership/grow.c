@@ -25,7 +25,7 @@
 
 #define GROWTH_MAGIC 0x776f7267u /* "grow" */
 
-/* The record for newcomers. Fixed layout: it travels between processes. */
+/* The record for newcomers. Fixed layout: it is sent between processes. */
 struct growth {
     uint32_t magic;
     int32_t members;
@@ -156,7 +156,7 @@ static tutti_status take_number(struct tti_store *store, const struct growth *gr
             return status;
         }
     }
-    return tti_error_set(error, TUTTI_RANK_TAKEN, "all %d newcomers that the group waits for have come already",
+    return tti_error_set(error, TUTTI_RANK_TAKEN, "all %d newcomers that the group waits for have joined already",
                          growth->newcomers);
 }
 

@@ -279,7 +279,7 @@ static tutti_status failure_in(uint64_t flags)
             return status;
         }
     }
-    return TUTTI_TIMEOUT; /* no rank has failed: one has not come */
+    return TUTTI_TIMEOUT; /* no rank has failed: one has not arrived */
 }
 
 /* Agrees whether all ranks have the new group: the same answer on all of them. */

@@ -24,7 +24,7 @@ static tutti_status poll_failures(void *self, tutti_error *error)
     return status;
 }
 
-/* A put that the store did not take: the poll may know the cause. */
+/* A put that the store did not take: the poll may find the cause. */
 static tutti_status after_put(struct tti_rendezvous *r, tutti_status status, tutti_error *error)
 {
     tti_poll_cause(&(struct tti_polled_wait){.poll = poll_failures, .user = r}, &status, error);

@@ -2,8 +2,8 @@
 /*
  * The last step at the rendezvous of a group: each member puts `seen`/RANK. The rank that serves the store waits for
  * all of these keys, up to LEAVE_MS. Else its end could end the store before the others have read the outcome. After an
- * error it also waits for ranks that have not come yet, unless the error is the loss of a rank. A rank that has aborted
- * does not wait: the others use another store.
+ * error it also waits for ranks that have not arrived yet, unless the error is the loss of a rank. A rank that has
+ * aborted does not wait: the others use another store.
  */
 #include "core/membership/rendezvous_leave.h"
 
@@ -36,7 +36,7 @@ struct leaver {
     int32_t rank;
 };
 
-/* False if the rank has not come and the store has refused at least as many processes as are absent. */
+/* False if the rank has not arrived and the store has refused at least as many processes as are absent. */
 static bool may_arrive(const struct leaver *leaver)
 {
     const int64_t refused = tti_formation_refused(leaver->watch);
@@ -56,7 +56,7 @@ static tutti_status poll_leaver(void *user, tutti_error *error)
                : tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d was refused", leaver->rank);
 }
 
-/* Waits until the rank has read the outcome. Does not wait for a rank that is known not to come. */
+/* Waits until the rank has read the outcome. Does not wait for a rank that is known not to arrive. */
 static void await_leave(struct leaver *leaver, const tutti_rendezvous *rv, int64_t deadline)
 {
     char key[40];
@@ -70,13 +70,13 @@ static void await_leave(struct leaver *leaver, const tutti_rendezvous *rv, int64
     }
 }
 
-void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome)
+void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int32_t size, tutti_status outcome)
 {
     struct tti_rendezvous *rendezvous = plan->watch.rendezvous;
     const tutti_rendezvous *rv = &rendezvous->table;
     struct leaver leaver = {.watch = &plan->watch, .size = size};
     char key[40];
-    if (came) {
+    if (is_member) {
         snprintf(key, sizeof(key), "seen/%d", plan->rank);
         rv->set(rv->self, key, "", 1, NULL);
     }
@@ -91,7 +91,7 @@ void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t 
     for (int r = 0; r < size; r++) {
         leaver.rank = r;
         const bool expected = !tti_is_loss(outcome) || has_arrived(&plan->watch, r);
-        if (expected && (r != plan->rank || !came)) {
+        if (expected && (r != plan->rank || !is_member)) {
             await_leave(&leaver, rv, deadline);
         }
     }

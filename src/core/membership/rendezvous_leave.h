@@ -8,8 +8,9 @@
 
 struct tti_group_plan;
 
-/* Puts the record that this rank needs the rendezvous no more for this group (`came`: it is one of the `size` members).
- * If it serves the rendezvous, it waits for the records of the others. `outcome` is the status of the group here. */
-void tti_rendezvous_leave(const struct tti_group_plan *plan, bool came, int32_t size, tutti_status outcome);
+/* Puts the record that this rank needs the rendezvous no more for this group (`is_member`: it is one of the `size`
+ * members). If it serves the rendezvous, it waits for the records of the others. `outcome` is the status of the group
+ * here. */
+void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int32_t size, tutti_status outcome);
 
 #endif

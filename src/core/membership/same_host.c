@@ -204,7 +204,7 @@ static bool needs_trial(const struct tti_hello *all, int32_t size, const int32_t
 
 /* ---- the trial --------------------------------------------------------------------------------------------------- */
 
-/* Where the leader serves. Fixed layout, as the next one: they travel between processes. */
+/* Where the leader serves. Fixed layout, as the next one: they are sent between processes. */
 struct trial_address {
     uint64_t number[2];
     int32_t status;

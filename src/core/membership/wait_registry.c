@@ -2,7 +2,7 @@
 /*
  * Which rank waits in which collective. An engine like NCCL notices at a deadline that a rank is missing, but not which
  * one. So a rank that has waited for a while puts a note into the store, under the number of the call. A rank whose
- * call times out reads the notes of the others, and names the ranks without one. Ranks that have come at the last
+ * call times out reads the notes of the others, and names the ranks without one. Ranks that have arrived at the last
  * moment are still writing their notes, so the reader waits a little for them.
  *
  * A note has the number of its call in its key, so an old note says nothing about a new call. A new note on a lane
@@ -31,7 +31,7 @@
 #define STORE_ANSWER_NS INT64_C(3000000000) /* for a store that answers slowly: behind the limit of the caller */
 #define CLOSE_NS        INT64_C(2000000000)
 
-/* A rank's note. Fixed layout: it travels between processes. */
+/* A rank's note. Fixed layout: it is sent between processes. */
 struct note {
     uint32_t magic;
     int32_t status; /* OK: the rank waits in the call; else it has failed there, and text says why */
@@ -341,7 +341,7 @@ static void conclude(const struct query *q, const char *unanswered, tutti_error 
     if (absent > 0) { /* a rank that need not wait for the root or the leaves may have left the call already */
         append(error, "%s%s %s %s", sign, absent == 1 ? "rank" : "ranks", q->absent,
                has_root(&q->own) ? (absent == 1 ? "is not in it" : "are not in it")
-                                 : (absent == 1 ? "has not come" : "have not come"));
+                                 : (absent == 1 ? "has not arrived" : "have not arrived"));
         suspect = suspect < 0 ? q->first[ABSENT] : suspect;
         sign = "; ";
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The attributes of a large call: where a rank's data lie, and whether it has memory for them. They travel in the
+ * The attributes of a large call: where a rank's data lie, and whether it has memory for them. They are in the
  * arrival line, in the cache line of the sequence, so they cost no further miss. In calls in which all wait for all,
  * every rank checks all ranks' attributes, its own ones too, so all decide alike.
  */
@@ -19,8 +19,7 @@ tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t resource_error)
                                .scale = lane->op->scale,
                                .input = lane->input,
                                .output = lane->output};
-    static_assert(offsetof(struct tti_arrival, payload) + sizeof(a) <= 64,
-                  "they travel in the cache line of the sequence");
+    static_assert(offsetof(struct tti_arrival, payload) + sizeof(a) <= 64, "they fit the cache line of the sequence");
     return tti_arrive(lane, &a, sizeof(a));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The class of a call, and which bytes travel with the arrival of a small one: class.c. */
+/* The class of a call, and which bytes are in the arrival of a small one: class.c. */
 #ifndef TTI_ENGINE_CLASS_H
 #define TTI_ENGINE_CLASS_H
 

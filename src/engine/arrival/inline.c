@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small calls: the data travel with the arrival, in its line or in the packets beside it. Every rank reads what it
+ * Small calls: the data are in the arrival, in its line or in the packets beside it. Every rank reads what it
  * needs and folds in rank order. Cost: one cache-line hop; the misses of all lines of all peers overlap.
  */
 #include "engine/arrival/inline.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * all_reduce of data that fit the arrival lines: every rank reads the lines of all ranks and folds all. One epoch. Not
- * for PREMUL_SUM, whose factor travels behind the data. engine/run.c prepares the operation: TTI_PREPARED_FOLD is not
+ * for PREMUL_SUM, whose factor is behind the data. engine/run.c prepares the operation: TTI_PREPARED_FOLD is not
  * 0.
  */
 #ifndef TTI_ENGINE_ALL_REDUCE_LINES_H

@@ -2,7 +2,7 @@
 /*
  * reduce_scatter, plain and with parts of different length. n bytes are all parts, m is one.
  *
- * Small (direct): all parts travel with the arrival, and each rank folds its own one from all lines. One epoch.
+ * Small (direct): all parts are in the arrival, and each rank folds its own one from all lines. One epoch.
  *
  * Large (pairwise, pipelined): an exchange of spans that hold, rank after rank, the same range of every rank's part.
  * Every rank stages all parts but its own. It folds its own part from all ranks' stages into the output. Bytes a rank:

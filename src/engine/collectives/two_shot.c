@@ -14,8 +14,8 @@
  * holds the window and behind it the own slice of the result. All have read it when they publish I(k + 3).
  *
  * With op->wire the stages and the fold are in its format, and the copies convert: into the stage, where the own slice
- * goes, too, since it is rounded like all others; and out of it. Bytes a rank, n of f32 that travel as m: 2n + 3m + m/P,
- * of which m/n as many come from the caches of other ranks.
+ * goes, too, since it is rounded like all others; and out of it. Bytes a rank, n of f32 that are sent as m: 2n + 3m +
+ * m/P, of which m/n as many come from the caches of other ranks.
  *
  * Windows and slices count elements; the stage has as many bytes as the format gives them.
  *
@@ -33,7 +33,7 @@
 #include "kernels/wire_format.h"
 
 struct plan {
-    const struct tti_wire_format *wire; /* NULL: elements travel as they are */
+    const struct tti_wire_format *wire; /* NULL: elements are sent as they are */
     size_t element;                     /* bytes, in the tensors */
     size_t grain;                       /* slices begin at multiples of so many elements */
     size_t count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Results that leave the caches anyway may be written past them: no store has to fetch its line first, and inputs and
- * stages stay where they are. That pays for copies from tensor to tensor, and in broadcast, gather and scatter, in which
- * a rank only writes its stage or only reads others. What else comes out of a stage gains on some CPUs only
+ * stages stay where they are. That pays for copies from tensor to tensor, and in broadcast, gather and scatter, in
+ * which a rank only writes its stage or only reads others. Other copies out of a stage gain on some CPUs only
  * (docs/decisions/0042).
  */
 #include "engine/memory/caches.h"

@@ -2,7 +2,7 @@
 /*
  * The stage: a ring buffer of bytes in a rank's segment, from which its peers read. A call takes spans of one size from
  * it, one after the other. A span never wraps, so a gap may stay at the end of the ring. Peers compute the place of a
- * span from the place of the call's first span, which travels with the arrival, and from the size, which follows from
+ * span from the place of the call's first span, which is in the arrival, and from the size, which follows from
  * the call.
  *
  * Why a ring and not a few windows: a line should have left its reader's caches before the writer writes it again. Else
@@ -11,19 +11,20 @@
  * either larger or smaller.
  *
  * larger: for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
- *   (wait/publish.c). Its spans are written past the caches: a line comes sooner from memory than from the caches behind
- *   another third-level cache (docs/decisions/0024).
+ *   (wait/publish.c). Its spans are written past the caches: a line comes sooner from memory than from the caches
+ *   behind another third-level cache (docs/decisions/0024).
  * smaller: for small calls, on CPUs that take lines back from another core's second-level cache sooner than they fetch
  *   them from the third-level cache (docs/decisions/0043).
  *
- * Each span carries a stamp: the readers, and how far they must have come before the writer may use the span again. A
+ * Each span carries a stamp: the readers, and how far they must be before the writer may use the span again. A
  * peer that has arrived at a later call has ended the stamp's call. So calls in which all wait for all use
  * TTI_PHASE_NEXT and publish nothing at their end. Rooted calls end by publishing TTI_PHASE_FINAL, and so does every
  * call that ends in an error after which the group stays usable.
  *
  * No deadlock: before its own arrival a rank acquires span 0 only, and a stage holds TTI_STAGE_SPANS of the largest
  * spans. At most the last three spans of the call before are stamped TTI_PHASE_NEXT and not free, and span 0
- * of this call never overlaps them, because a stage has room for TTI_STAGE_SPANS. tests/models/stage.pml checks the protocol.
+ * of this call never overlaps them, because a stage has room for TTI_STAGE_SPANS. tests/models/stage.pml checks the
+ * protocol.
  */
 #include "engine/memory/stage.h"
 

@@ -13,14 +13,14 @@
 /* Divides the lane's memory into its two rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
-/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Streams follow one another without waiting,
- * as many as a ring holds, so of them fewer are small. */
+/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Streams follow one another without
+ * waiting, as many as a ring holds, so of them fewer are small. */
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
 #define TTI_SMALL_STREAM   ((size_t)16 << 10)
 
-/* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. Without memory it returns
- * OK with *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has
- * failed. */
+/* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. Without memory it
+ * returns OK with *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the
+ * group has failed. */
 tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error);
 
 /* The same for a rank that only reads. */
@@ -55,9 +55,9 @@ tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint6
 /* Spans that a call can acquire without waiting for peers in the same call, at least. */
 size_t tti_stage_room(const struct tti_lane *lane);
 
-/* Publishes how far this rank has come in the call. */
+/* Publishes how far this rank is in the call. */
 void tti_advance(struct tti_lane *lane, uint64_t phase);
-/* Waits until one peer / all peers have come that far. */
+/* Waits until one peer / all peers are that far. */
 tutti_status tti_wait_phase(struct tti_lane *lane, int peer, uint64_t phase);
 tutti_status tti_wait_phase_all(struct tti_lane *lane, uint64_t phase);
 

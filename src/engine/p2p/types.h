@@ -2,7 +2,7 @@
 /*
  * The state of a rank's messages. All of it is under tti_p2p.lock, apart from the atomic fields.
  *
- * The first TTI_EAGER bytes of a message travel at once (eager protocol). The rest waits for the receiver's grant
+ * The first TTI_EAGER bytes of a message are sent at once (eager protocol). The rest waits for the receiver's grant
  * (rendezvous protocol). The receiver grants a message as soon as it has matched it, one message of a sender at a time.
  */
 #ifndef TTI_ENGINE_P2P_TYPES_H

@@ -152,7 +152,7 @@ static tutti_status check_failures(struct tti_lane *lane, _Atomic uint64_t *word
     if (atomic_load_explicit(word, memory_order_acquire) >= target) {
         return TUTTI_OK;
     }
-    /* `left` was read before the last read of the word, so the word will not come. */
+    /* `left` was read before the last read of the word, so the word will not change. */
     tutti_status status = e->upcalls->check(e, lane, left ? publisher : -1, lane->error);
     if (status == TUTTI_OK) {
         lane->alarm_seen = alarm;

@@ -15,7 +15,7 @@
  * But a process may have no monitor, and no monitor notices a core dump. */
 #define TTI_LIVENESS_CHECK_NS 100000000
 
-/* What a long wait asks of failure/. What is not OK ends the wait. */
+/* What a long wait asks of failure/. Any status but OK ends the wait. */
 struct tti_wait_upcalls {
     /* The alarm has changed, or `publisher` has left (-1: it has not). */
     tutti_status (*check)(struct tti_engine *e, struct tti_lane *lane, int publisher, tutti_error *error);

@@ -2,7 +2,7 @@
 /*
  * f32 as blocks of fp8, for the wire of an all_reduce. A block is what OCP Microscaling (MX) 1.0 calls MXFP8: a scale s
  * of 8 bits, which stands for 2^(s - 127), and 32 codes of e4m3. Two things differ from that text:
- *   - the code of 448 stands for infinity, so infinities and NaNs travel value by value
+ *   - the code of 448 stands for infinity, so infinities and NaNs are kept value by value
  *   - the scale is chosen so that the largest finite value of the block is at most 416, the code below: nothing
  *     saturates
  * Dividing by the scale is exact as far as it counts, so a value is rounded once.

@@ -3,8 +3,8 @@
  * The pool of connections, and what the server's statuses mean. The server keeps the time of a waiting get. The client
  * only ends a call whose server does not answer at all (stopped, cut off): RESPONSE_TIMEOUT_MS after the deadline of a
  * get, after the store's own timeout for every other request, unless tti_store_set_response_timeout changed that. A
- * connection whose reply did not come is closed, never reused. The keys of a connection are in one place at a time, and
- * wiped when moved.
+ * connection whose reply did not arrive is closed, never reused. The keys of a connection are in one place at a time,
+ * and wiped when moved.
  */
 #include "store/client/client.h"
 

@@ -111,15 +111,15 @@ static tutti_status send_request(const struct tti_client *client, struct tti_cli
 /* The first bytes of a reply with several descriptors. As recv(). */
 static ssize_t receive_fds(int fd, struct tti_exchange *x, unsigned char *bytes, size_t length)
 {
-    int came[TTI_FRAME_FDS];
+    int descriptors[TTI_FRAME_FDS];
     uint32_t count = 0;
-    const ssize_t got = tti_wire_receive_fds(fd, bytes, length, came, &count);
+    const ssize_t got = tti_wire_receive_fds(fd, bytes, length, descriptors, &count);
     const bool fits = count == 0 || (x->received_count == 0 && count <= x->most_fds);
     for (uint32_t i = 0; i < count; i++) {
         if (fits) {
-            x->received_fds[i] = came[i];
+            x->received_fds[i] = descriptors[i];
         } else {
-            close(came[i]);
+            close(descriptors[i]);
         }
     }
     x->received_count = fits && count > 0 ? count : x->received_count;
@@ -198,7 +198,7 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_c
     return status;
 }
 
-/* The reply says how many descriptors came with it. */
+/* The reply says how many descriptors were sent with it. */
 static tutti_status check_fds(const struct tti_client *client, const struct tti_exchange *x, tutti_error *error)
 {
     const uint32_t sent = x->reply.status == TUTTI_OK ? x->reply.number : 0;
@@ -305,7 +305,7 @@ static tutti_status check_reply(struct tti_client *client, const struct tti_clie
     case TUTTI_AUTH:
         return auth_error(client, x->reply.number, error);
     case TUTTI_VERSION:
-        return tti_error_set(error, TUTTI_VERSION, "the store at %s speaks version %u of the protocol, not %d",
+        return tti_error_set(error, TUTTI_VERSION, "the store at %s uses version %u of the protocol, not %d",
                              client->base.url, (unsigned)x->reply.number, TTI_PROTOCOL_VERSION);
     case TUTTI_NO_RESOURCE:
         tti_exchange_server(client, connection, server, sizeof(server));

@@ -21,11 +21,11 @@ struct tti_exchange {
     uint32_t received_count;
 };
 
-/* One request and its reply. OK: a reply has come, whatever its status. */
+/* One request and its reply. OK: a reply has arrived, whatever its status. */
 tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
                                  struct tti_exchange *x, tutti_error *error);
 
-/* If the job has a token, client and server prove that they know it. Then the client says hello. */
+/* If the job has a token, client and server prove that they know it. Then the client sends HELLO. */
 tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,
                                   int64_t deadline_ns, tutti_error *error);
 

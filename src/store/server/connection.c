@@ -58,7 +58,7 @@ static bool answer(struct tti_service *service, struct tti_connection *c)
     return true;
 }
 
-/* A key has come: every connection that waits for it is answered, as long as descriptors last. */
+/* A key has been set: every connection that waits for it is answered, as long as descriptors last. */
 static void answer_waiting(struct tti_service *service, const char *key, size_t key_length)
 {
     for (struct tti_connection *c = service->connections; c; c = c->next) {
@@ -261,15 +261,15 @@ static bool fill(struct tti_service *service, struct tti_connection *c, unsigned
                  size_t length)
 {
     while (c->got < start + length) {
-        int came = -1;
-        ssize_t count = tti_wire_receive(c->fd, bytes + (c->got - start), start + length - c->got, &came);
-        tti_private_adopt(came);
-        if (came != -1 && (c->received != -1 || c->got != 0)) {
-            tti_private_close(came); /* a second one, or one in the middle of a frame */
+        int descriptor = -1;
+        ssize_t count = tti_wire_receive(c->fd, bytes + (c->got - start), start + length - c->got, &descriptor);
+        tti_private_adopt(descriptor);
+        if (descriptor != -1 && (c->received != -1 || c->got != 0)) {
+            tti_private_close(descriptor); /* a second one, or one in the middle of a frame */
             count = -1;
             errno = EPROTO;
-        } else if (came != -1) {
-            c->received = came;
+        } else if (descriptor != -1) {
+            c->received = descriptor;
         }
         if (count < 0 && errno == EPROTO) {
             tti_connection_drop(service, c);

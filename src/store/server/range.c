@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * GET_RANGE and GET_FDS: the values or descriptors of several keys in one reply. The connection waits until all keys are
- * there, one will not come, or its deadline has passed; then it gets those that are there from the first one on, as many
- * as a reply holds. Cost: each key is looked up once while the connection waits, and once for the reply.
+ * GET_RANGE and GET_FDS: the values or descriptors of several keys in one reply. The connection waits until all keys
+ * are there, one will never be set, or its deadline has passed; then it gets those that are there from the first one
+ * on, as many as a reply holds. Cost: each key is looked up once while the connection waits, and once for the reply.
  */
 #include "store/server/range.h"
 
@@ -41,7 +41,7 @@ static bool is_member_failed(const struct tti_service *service, const struct tti
     return tti_table_key_failure(&service->table, key, length) != TUTTI_OK;
 }
 
-/* Whether the range can be answered without more waiting: all keys are there, or one will not come. */
+/* Whether the range can be answered without more waiting: all keys are there, or one will never be set. */
 bool tti_range_is_complete(struct tti_service *service, struct tti_connection *c)
 {
     const uint32_t count = tti_range_count(c->request.number);
@@ -114,7 +114,7 @@ static void reply_with_fds(struct tti_service *service, struct tti_connection *c
     }
 }
 
-/* What is there; nothing: `otherwise`, or why the first key will not come. */
+/* Replies with the entries found; with none, `otherwise`, or why the first key will never be set. */
 void tti_range_reply(struct tti_service *service, struct tti_connection *c, tutti_status otherwise)
 {
     char key[RANGE_KEY];
@@ -129,7 +129,7 @@ void tti_range_reply(struct tti_service *service, struct tti_connection *c, tutt
     }
 }
 
-/* A key has come, or will not come. */
+/* A key has been set, or never will be. */
 void tti_range_answer(struct tti_service *service, struct tti_connection *c, const char *key, size_t key_length)
 {
     char awaited[RANGE_KEY];

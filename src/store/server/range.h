@@ -11,13 +11,13 @@
 
 bool tti_is_range(const struct tti_connection *c);
 
-/* Whether the range can be answered without more waiting: all keys are there, or one will not come. */
+/* Whether the range can be answered without more waiting: all keys are there, or one will never be set. */
 bool tti_range_is_complete(struct tti_service *service, struct tti_connection *c);
 
-/* Replies what is there; nothing: `otherwise`, or why the first key will not come. */
+/* Replies with the entries found; with none, `otherwise`, or why the first key will never be set. */
 void tti_range_reply(struct tti_service *service, struct tti_connection *c, tutti_status otherwise);
 
-/* A key has come, or will not come: replies if the range waited for it, and waits for no other. */
+/* A key has been set, or never will be: replies if the range waited for it, and waits for no other. */
 void tti_range_answer(struct tti_service *service, struct tti_connection *c, const char *key, size_t key_length);
 
 #endif

@@ -20,7 +20,7 @@ struct tti_connection {
     enum tti_phase phase;
     bool authenticated;
     struct tti_channel channel;
-    int received;        /* a private descriptor that came with the request, TTI_NO_DESCRIPTOR, or -1 */
+    int received;        /* a private descriptor that arrived with the request, TTI_NO_DESCRIPTOR, or -1 */
     int64_t deadline_ns; /* of the hello, or of the wait */
     struct tti_frame request;
     uint32_t found;  /* GET_RANGE, GET_FDS: so many keys of the range are there */
@@ -47,7 +47,7 @@ struct tti_service {
     int wake;    /* an eventfd: a signal ends a waiting step; the owner of the service closes it */
     int reserve; /* closed for a moment to refuse a connection when descriptors have run out */
     bool local;
-    _Atomic int64_t refused_count;      /* connections of this user, for lack of descriptors */
+    _Atomic int64_t refused_count;      /* connections of this user, without free descriptors */
     _Atomic int32_t failed_status;      /* a status: the answer to every request; OK = requests are handled */
     int clients;                        /* connections after their hello */
     int unauthenticated;                /* connections before it */

@@ -34,7 +34,7 @@
 #define TTI_CHANNEL_ANSWER (TTI_CHANNEL_NONCE + TTI_CHANNEL_PROOF)
 
 enum tti_channel_stage {
-    TTI_CHANNEL_OPEN,       /* nothing has been said, or there is no token */
+    TTI_CHANNEL_OPEN,       /* nothing has been sent, or there is no token */
     TTI_CHANNEL_CHALLENGED, /* C is under way, or S is */
     TTI_CHANNEL_SEALED,     /* frames are encrypted */
 };

@@ -124,12 +124,12 @@ ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received)
     struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
     if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
         rights->cmsg_len == CMSG_LEN(sizeof(int))) {
-        int came;
-        memcpy(&came, CMSG_DATA(rights), sizeof(int));
+        int descriptor;
+        memcpy(&descriptor, CMSG_DATA(rights), sizeof(int));
         if (*received < 0 && !surplus) {
-            *received = came;
+            *received = descriptor;
         } else {
-            close(came);
+            close(descriptor);
             surplus = true;
         }
     }

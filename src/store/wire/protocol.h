@@ -98,20 +98,21 @@ static inline uint32_t tti_range_count(uint32_t number)
 void tti_range_put_length(unsigned char bytes[TTI_FRAME_LENGTH], uint32_t length);
 uint32_t tti_range_take_length(const unsigned char bytes[TTI_FRAME_LENGTH]);
 
-/* One sendmsg without SIGPIPE; pass_fd (-1: none) travels with the first byte. As send(). */
+/* One sendmsg without SIGPIPE; pass_fd (-1: none) is sent with the first byte. As send(). */
 ssize_t tti_wire_send(int fd, const void *bytes, size_t length, int pass_fd);
 
 /* The same with up to TTI_FRAME_FDS descriptors. */
 ssize_t tti_wire_send_fds(int fd, const void *bytes, size_t length, const int *pass_fds, uint32_t count);
 
-/* One recvmsg. A descriptor that came along is stored in *received, close-on-exec; TTI_NO_DESCRIPTOR if this process
- * has no number left for it. What comes beyond one, or while *received is taken already, is closed and reported as
- * EPROTO. As recv(). */
+/* One recvmsg. A descriptor that arrived along is stored in *received, close-on-exec; TTI_NO_DESCRIPTOR if this process
+ * has no number left for it. Any beyond one, or one that arrives while *received is taken already, is closed and
+ * reported as EPROTO. As recv(). */
 #define TTI_NO_DESCRIPTOR (-2)
 ssize_t tti_wire_receive(int fd, void *bytes, size_t length, int *received);
 
-/* One recvmsg. Up to TTI_FRAME_FDS descriptors that came along are stored in `received`, close-on-exec, and counted in
- * *count. Where this process has no number left, fewer come than were sent. As recv(). */
+/* One recvmsg. Up to TTI_FRAME_FDS descriptors that arrived along are stored in `received`, close-on-exec, and counted
+ * in
+ * *count. Where this process has no number left, fewer arrive than were sent. As recv(). */
 ssize_t tti_wire_receive_fds(int fd, void *bytes, size_t length, int received[TTI_FRAME_FDS], uint32_t *count);
 
 #endif

@@ -276,7 +276,7 @@ static void taken_back(tutti_group *g)
     EXPECT_OK(tutti_events_on_operation(events, 8, record, &handler, &id, &e));
     if (tutti_group_rank(g) == 0) {
         EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.operation_id = 8), &work));
-        EXPECT_OK(tutti_events_remove(events, id, &e)); /* rank 1 has not come yet: it waits for the next barrier */
+        EXPECT_OK(tutti_events_remove(events, id, &e)); /* rank 1 has not arrived yet: it waits for the next barrier */
     }
     EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.lane = 1)));
     if (tutti_group_rank(g) == 1) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=150 */
 /*
- * Three ranks join through every kind of rendezvous and exchange data through backend shm, whose memory travels as
+ * Three ranks join through every kind of rendezvous and exchange data through backend shm, whose memory is sent as
  * descriptors. If a store cannot pass descriptors (tcp, file, the caller's own), the backend uses another channel. Each
  * store serves two worlds at once, sub-groups, and again after tutti_finalize.
  */

@@ -43,8 +43,8 @@
     X(MAIN_EXIT, "end of the main thread")                                                                             \
     X(CALLER_EXIT, "end of each calling thread")                                                                       \
     X(STORM, "storm of signals")                                                                                       \
-    X(NO_MEMORY, "lack of memory")                                                                                     \
-    X(NO_DESCRIPTORS, "lack of descriptors")
+    X(NO_MEMORY, "no memory")                                                                                          \
+    X(NO_DESCRIPTORS, "no descriptors")
 
 /* The operation that the ranks repeat. */
 #define WORKS(X)                                                                                                       \

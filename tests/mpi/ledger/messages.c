@@ -28,7 +28,7 @@ static bool is_filled(const float *values, int count)
     return good;
 }
 
-/* Rank 0 sends, rank 1 receives into a tensor: few elements travel in the envelope, many behind it. Ends with a
+/* Rank 0 sends, rank 1 receives into a tensor: few elements are sent in the envelope, many behind it. Ends with a
  * barrier, since a receive takes in all envelopes that have arrived. */
 static void known_shape(tutti_group *group, int elements)
 {

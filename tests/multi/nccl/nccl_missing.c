@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
- * The error of a collective on NCCL that does not end. It names the rank that has not come, has made another call or
+ * The error of a collective on NCCL that does not end. It names the rank that has not arrived, has made another call or
  * has failed, or says that all ranks have come. NCCL itself (a double) reports none of this. Every case fails a group
  * of its own; most of them wait at the same time.
  */
@@ -31,10 +31,10 @@ struct scene {
 enum { REFUSED = 2 }; /* the case in which the library refuses rank 0's call */
 
 static struct scene scenes[] = {
-    {{{TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not come"}, {TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not come"}, {0}},
+    {{{TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not arrived"}, {TUTTI_OP_ALL_REDUCE, 2, ": rank 2 has not arrived"}, {0}},
      NULL,
      NULL},
-    {{{0}, {TUTTI_OP_BARRIER, 2, ": ranks 2, 0 have not come"}, {0}}, NULL, NULL},
+    {{{0}, {TUTTI_OP_BARRIER, 2, ": ranks 2, 0 have not arrived"}, {0}}, NULL, NULL},
     {{{TUTTI_OP_REDUCE, -1, "ncclReduce"},
       {TUTTI_OP_REDUCE, 0, ": rank 0 has failed in it: reduce: ncclReduce of call 1"},
       {TUTTI_OP_REDUCE, 0, ": rank 0 has failed in it: reduce: ncclReduce of call 1"}},

@@ -20,7 +20,7 @@ static void expect_end(tutti_group *g, tutti_status status)
     if (faulty) {
         EXPECT(status == TUTTI_BACKEND && strstr(err.message, "cuMemcpy2DAsync") != NULL);
     } else if (status != TUTTI_BACKEND) { /* the library may report that a rank is lost, but not which */
-        EXPECT(status == TUTTI_TIMEOUT && err.suspect == 1 && strstr(err.message, "rank 1 has not come") != NULL);
+        EXPECT(status == TUTTI_TIMEOUT && err.suspect == 1 && strstr(err.message, "rank 1 has not arrived") != NULL);
     }
     EXPECT(tutti_all_reduce(g, &v.tensor, &v.tensor, TUTTI_SUM, TUTTI_CALL(.error = &err)) == TUTTI_REVOKED);
     EXPECT(!faulty || strstr(err.message, "cuMemcpy2DAsync") != NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier: no rank leaves before every rank has come.
+ * barrier: no rank leaves before every rank has arrived.
  *
  * On one host the clock proves it: every rank notes when it enters and when it leaves; the earliest leaving must not be
  * before the latest entering. Not how long something took, but what came before what. A different rank is held up in

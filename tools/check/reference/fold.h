@@ -41,7 +41,7 @@ struct tti_check_fold {
 void tti_check_fold_start(struct tti_check_fold *fold, tutti_dtype dtype, tutti_reduce_op op, size_t count,
                           bool bounded);
 void tti_check_fold_add(struct tti_check_fold *fold, const void *source, double scale);
-/* The reduction has travelled on a wire, on a group with these capabilities. */
+/* The values of the reduction were sent in a wire format, on a group with these capabilities. */
 void tti_check_fold_wire(struct tti_check_fold *fold, tutti_wire wire, uint32_t capabilities);
 /* The exact result. */
 void tti_check_fold_finish(const struct tti_check_fold *fold, void *out);

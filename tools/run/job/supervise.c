@@ -359,7 +359,7 @@ static void supervise(struct tti_job *job, struct pollfd *entries)
     }
 }
 
-/* What is queued for the terminal goes out; an impatient user or --timeout may end that. */
+/* Writes the output that is queued for the terminal; an impatient user or --timeout may end that. */
 static void flush(struct tti_job *job, struct pollfd *entries)
 {
     while (tti_output_pending(job->output) && tti_remaining_ms(job->timeout_deadline_ns) != 0) {

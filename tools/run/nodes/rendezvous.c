@@ -285,7 +285,7 @@ static int await_node_info(struct rendezvous *m, int r)
         if (left == 0) {
             list_missing(m, names, sizeof(names));
             return fail(
-                "node %d (%s) has waited %.1f s (--join-timeout) at %s; of %d nodes these have not come: %s; start "
+                "node %d (%s) has waited %.1f s (--join-timeout) at %s; of %d nodes these have not joined: %s; start "
                 "`tutti run` there with the same --nnodes, --master-addr and --master-port%s",
                 m->own.node, m->own.host, (double)m->options->join_timeout_ms / 1000, m->where, m->own.nodes, names,
                 describe_refused(text, sizeof(text)));

@@ -8,8 +8,9 @@
  * 1) / H bytes out of a host and as many into it, the least. A flat ring needs as much if ranks are numbered host by
  * host, and up to L times as much if they are interleaved. Inside: reduce_scatter and all_gather of n bytes.
  *
- * With op->wire the steps inside are of f32, and the step between hosts is in the format of the wire (backends/wire_all_reduce.c).
- * Each host's sum is rounded once, and the sum of all once. Slices are whole blocks of the format.
+ * With op->wire the steps inside are of f32, and the step between hosts is in the format of the wire
+ * (backends/wire_all_reduce.c). Each host's sum is rounded once, and the sum of all once. Slices are whole blocks of
+ * the format.
  */
 #include "backends/hier/collectives/collectives.h"
 #include "backends/hier/steps/fold.h"
@@ -22,7 +23,7 @@ struct plan {
     struct tti_hier_fold fold;
     unsigned char *wide; /* two chunks of widened inputs; NULL: the steps run in the output itself */
     size_t chunk;
-    unsigned char *packed; /* the own slice on its way between hosts; NULL: it travels as it is */
+    unsigned char *packed; /* the own slice on its way between hosts; NULL: it is sent as it is */
 };
 
 static const struct plan *plan_of(const struct tti_pipeline *p)

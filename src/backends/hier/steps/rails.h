@@ -28,8 +28,8 @@ tutti_status tti_window_to_host(struct tti_hier_call *c, const struct tti_window
 tutti_status tti_window_from_host(struct tti_hier_call *c, const struct tti_windows_plan *plan, size_t k, int32_t host,
                                   tutti_error *error);
 
-/* A pipeline over the windows of a joined tensor whose elements travel as they are: p->user is a tti_windows_plan. `parts`
- * and `equal` as in tti_windows. */
+/* A pipeline over the windows of a joined tensor whose elements are sent as they are: p->user is a tti_windows_plan.
+ * `parts` and `equal` as in tti_windows. */
 tutti_status tti_windows_run(struct tti_hier_call *c, const struct tti_pipeline_steps *steps, const tutti_parts *parts,
                              size_t equal, bool with_all, tutti_error *error);
 

@@ -11,7 +11,7 @@ struct tti_hier_call {
     tutti_op *op;
     int64_t begun_ns;
     size_t item; /* bytes of an element */
-    bool first;  /* the step inside is the first one: a rank that is missing there has not come to the call */
+    bool first;  /* the step inside is the first one: a rank that is missing there has not arrived at the call */
 };
 
 /* An operation for an engine, with lane, deadline and tag of the call. The caller fills the rest. */

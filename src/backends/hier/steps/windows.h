@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Joined tensors in windows, and the steps inside a host that move them. */
+/* Joined tensors in windows, and the steps inside a host that copy them. */
 #ifndef TTI_BACKENDS_HIER_STEPS_WINDOWS_H
 #define TTI_BACKENDS_HIER_STEPS_WINDOWS_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Creating communicators below MPI_THREAD_MULTIPLE. The calls that create them keep the lock of the library until all
- * members have come. Two threads that create different groups of the same ranks could each hold the lock of one rank
+ * members have arrived. Two threads that create different groups of the same ranks could each hold the lock of one rank
  * and wait for the other's. So each process has a creation mutex, and the members of a group lock theirs one after the
  * other, in the order of MPI_COMM_WORLD. That order is the same for all groups, so there is no deadlock (ordered
  * resources; Havender, 1968). When the last member holds its mutex, all members are about to make the call.

@@ -203,7 +203,7 @@ void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause)
     if (awaited >= 0 && with.suspect < 0) {
         const size_t used = strlen(with.message);
         with.suspect = awaited;
-        snprintf(with.message + used, sizeof(with.message) - used, "; rank %d has not come to the call before it",
+        snprintf(with.message + used, sizeof(with.message) - used, "; rank %d has not arrived at the call before it",
                  awaited);
     }
     if (tti_mpi_use(g)) {

@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* What a rank publishes about itself. The layout is fixed, since it travels between processes. */
+/* What a rank publishes about itself. The layout is fixed, since it is sent between processes. */
 struct rank_info {
     int32_t base_rank;
     int32_t base_size;

@@ -29,8 +29,8 @@ enum {
     TTI_MPI_TAG_PART = 4
 };
 
-/* What a rank sends to every other rank before a collective: see entry_barrier.c. The layout is fixed, since it travels
- * between processes. With 8 bytes of data and MPI's headers it fits one cache line. */
+/* What a rank sends to every other rank before a collective: see entry_barrier.c. The layout is fixed, since it is
+ * sent between processes. With 8 bytes of data and MPI's headers it fits one cache line. */
 struct tti_mpi_call_record {
     uint64_t descriptor[2];
     union {
@@ -46,7 +46,7 @@ static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
 /* A rank that ends its process sends this many bytes instead of its next call record. No call record is so short. */
 #define TTI_MPI_LEFT_BYTES 1
 
-/* The most bytes of data that travel with a call record: every MPI library sends them eagerly. */
+/* The most bytes of data that are sent with a call record: every MPI library sends them eagerly. */
 #define TTI_MPI_SMALL       2048u
 #define TTI_MPI_RECORD_ROOM (sizeof(struct tti_mpi_call_record) + TTI_MPI_SMALL)
 #define TTI_MPI_RECORD_STEP ((TTI_MPI_RECORD_ROOM + 63) / 64 * 64)

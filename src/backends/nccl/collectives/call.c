@@ -35,7 +35,7 @@ static tutti_status too_late(struct tti_nccl_call *c, const char *what)
     } else {
         const size_t used = strlen(c->error->message);
         snprintf(c->error->message + used, sizeof(c->error->message) - used,
-                 ": a rank has not come or has died, and %s cannot say which", g->library->display_name);
+                 ": a rank has not arrived or has died, and %s cannot say which", g->library->display_name);
     }
     return TUTTI_TIMEOUT;
 }
@@ -111,7 +111,7 @@ tutti_status tti_nccl_await_stream(struct tti_nccl_call *c)
             status = poll_communicator(c, &code, "CommGetAsyncError");
             if (status == TUTTI_OK && (status = check_clock(c, "ended")) == TUTTI_TIMEOUT &&
                 device->event_query(c->lane->event, &done, NULL) == TUTTI_OK && done) {
-                status = tti_error_clear(c->error); /* the missing rank has come while the reports were read */
+                status = tti_error_clear(c->error); /* the missing rank has arrived while the reports were read */
             }
         }
     }

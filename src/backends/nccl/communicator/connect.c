@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Making the communicators: collective, and as slow as the slowest rank. From 2.14 on the library makes them in the
- * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have come, so it runs in a thread
- * of its own. At the deadline that thread is left behind; it aborts its communicator if the function ever returns.
+ * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have arrived, so it runs in a
+ * thread of its own. At the deadline that thread is left behind; it aborts its communicator if the function ever
+ * returns.
  */
 #include "backends/nccl/communicator/connect.h"
 
@@ -21,7 +22,7 @@ static tutti_status too_late(const struct tti_nccl_group *g, int32_t lane, int64
 {
     return tti_error_set(error, TUTTI_TIMEOUT,
                          "rank %d of %d has waited %lld ms in nccl%s for the communicator of lane %d: a rank has not "
-                         "come, or %s cannot connect them; set nccl.debug=info to see more",
+                         "arrived, or %s cannot connect them; set nccl.debug=info to see more",
                          g->rank, g->size, (long long)((tti_now_ns() - started_ns) / 1000000), what, lane,
                          g->library->display_name);
 }

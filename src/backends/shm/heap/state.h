@@ -64,7 +64,7 @@ struct tti_heap_view {
     char directory[TTI_STORE_DIRECTORY + 1]; /* tutti_open_info.socket_directory, or "" */
 };
 
-/* A rank's record in one step of a collective call. Fixed layout: it travels between processes. */
+/* A rank's record in one step of a collective call. Fixed layout: it is sent between processes. */
 struct tti_heap_record {
     int32_t status;
     uint32_t region;    /* index of the own region                 */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank reads the records in the order of the ranks, as many in one request as the store has and a reply holds. So each
- * rank makes a few requests (one for each 64 KiB of records) where one for each record would make n^2 in all. It checks
- * the records that it has before it waits for more. Its own view counts more than a report of
- * another rank: a record that is in the store after all is read, whatever the wait has returned.
+ * A rank reads the records in the order of the ranks, as many in one request as the store has and a reply holds. So
+ * each rank makes a few requests (one for each 64 KiB of records) where one for each record would make n^2 in all. It
+ * checks the records that it has before it waits for more. Its own view counts more than a report of another rank: a
+ * record that is in the store after all is read, whatever the wait has returned.
  */
 #include "core/group/records/collect.h"
 
@@ -60,7 +60,7 @@ static tutti_status get_records(struct tti_rendezvous *rendezvous, struct tti_st
     return status != TUTTI_OK && tti_rendezvous_get_range(rendezvous, range, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
 }
 
-/* A record that has come. */
+/* A record that has arrived. */
 static tutti_status check_record(const struct tti_group_plan *plan, unsigned char *records, size_t bytes, size_t length,
                                  int r, tti_collect_check check, tutti_error *error)
 {
@@ -76,7 +76,7 @@ static tutti_status check_record(const struct tti_group_plan *plan, unsigned cha
     return status;
 }
 
-/* No record has come. */
+/* No record has arrived. */
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                                  tutti_error *error)
 {

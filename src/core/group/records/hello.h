@@ -8,7 +8,7 @@
 
 #define TTI_SITE_REASON 200
 
-/* Where a rank is, as its kernel reports it. 0 = not known, each. Fixed layout: it travels between processes. */
+/* Where a rank is, as its kernel reports it. 0 = not known, each. Fixed layout: it is sent between processes. */
 struct tti_site {
     uint64_t boot;         /* this start of the machine */
     uint64_t network;      /* its network namespace, which abstract sockets belong to */
@@ -21,7 +21,7 @@ struct tti_site {
     char unreachable_reason[TTI_SITE_REASON];
 };
 
-/* One rank's record. Fixed layout: it travels between processes. */
+/* One rank's record. Fixed layout: it is sent between processes. */
 struct tti_hello {
     uint32_t magic;
     uint32_t version;

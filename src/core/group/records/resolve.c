@@ -138,8 +138,8 @@ static bool may_choose(const char *wish, const tutti_backend *b)
 }
 
 /* Probes a backend, and appends it to the list if it can be used. A resource error fails the rank if the choice may
- * depend on the backend. Otherwise one rank's short lack of descriptors would choose another engine for the life of the
- * group. */
+ * depend on the backend. Otherwise one rank's passing shortage of descriptors would choose another engine for the life
+ * of the group. */
 static tutti_status probe_backend(const struct tti_hello *h, const tutti_backend *b, char *list, size_t capacity,
                                   tutti_error *error)
 {

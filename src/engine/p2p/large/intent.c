@@ -5,7 +5,7 @@
  *
  * A rank that touches memory stores its intent, then reads the alarm. A rank that withdraws a message raises the alarm,
  * then waits until no intent names it. If a process was stopped in the middle of a chunk, the owner returns after
- * TTI_INTENT_WAIT_NS. What the stopped process still writes goes to pages that no call uses. What it has read does not
+ * TTI_INTENT_WAIT_NS. Late writes of the stopped process go to pages that no call uses. What it has read does not
  * count, because it reads the alarm again after each chunk.
  */
 #include "engine/p2p/large/intent.h"

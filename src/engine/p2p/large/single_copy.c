@@ -8,7 +8,7 @@
  * receiver measures how long it takes to read a line that the sender has just written, and publishes whether that is
  * far. Every STAGED_EVERY-th message uses the ring, so that the measurement goes on.
  *
- * The receiver refuses an offer by granting the message as if it had come without its eager part. The sender then
+ * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses
  * when the kernel does not let it read (changed permissions, device memory, a corrupt peer); then this sender offers no
  * other private tensor. After a grant the receiver does not read the sender's tensor, so the sender waits for no

@@ -94,11 +94,11 @@ static unsigned char *target(struct tti_incoming *m)
 }
 
 /* Keeps a message that is not complete or has no receive, with its first n bytes. */
-static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incoming *came, struct tti_request *r,
+static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incoming *incoming, struct tti_request *r,
                          const unsigned char *from, size_t n, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    const uint64_t eager = came->name != 0 ? 0 : tti_p2p_eager_bytes(came->bytes);
+    const uint64_t eager = incoming->name != 0 ? 0 : tti_p2p_eager_bytes(incoming->bytes);
     struct tti_incoming *m = malloc(sizeof(*m) + (r ? 0 : (size_t)eager));
     if (!m) {
         if (r) {
@@ -111,10 +111,10 @@ static tutti_status keep(struct tti_engine *e, int peer, const struct tti_incomi
         error->suspect = e->rank;
         return TUTTI_NO_MEMORY;
     }
-    *m = *came;
+    *m = *incoming;
     m->request = r;
     m->order = e->p2p->order++;
-    if (came->name == 0) {
+    if (incoming->name == 0) {
         tti_copy(target(m), from, n);
         m->arrived = n;
         e->p2p->bytes_copied += 2 * n;

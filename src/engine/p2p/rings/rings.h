@@ -3,7 +3,7 @@
  * The rings between two ranks, in the sender's segment: slots, and a ring of bytes.
  *
  * A record is a slot with its own number; the first record of a message describes it. A chunk of up to TTI_SLOT_BODY
- * bytes travels in its slot, a larger one in the ring of bytes. The receiver publishes a quarter of a ring at a time
+ * bytes is sent in its slot, a larger one in the ring of bytes. The receiver publishes a quarter of a ring at a time
  * how much it has read. Cost: one hop for a small message; for a large one 4n bytes, copied in and out at the same time
  * but for the first and the last chunk, and a hop for each chunk.
  */

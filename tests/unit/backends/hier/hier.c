@@ -363,7 +363,7 @@ static void failure_before(void **state)
     fixture_free(&f);
 }
 
-/* An abort from above uses the ranks of the group. The inner engine has recorded which rank has not come. */
+/* An abort from above uses the ranks of the group. The inner engine has recorded which rank has not arrived. */
 static void abort_without_suspect(void **state)
 {
     (void)state;

@@ -77,7 +77,7 @@ static tutti_status table_get(void *self, const char *key, void *value, size_t c
         }
         usleep(1000);
     } while (tti_now_ns() < deadline);
-    return tti_error_set(error, TUTTI_TIMEOUT, "the key %s has not come", key);
+    return tti_error_set(error, TUTTI_TIMEOUT, "the key %s has not been set", key);
 }
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */

@@ -109,9 +109,9 @@ static void test_missing(void **state)
     (void)state;
     job_open(&job, "memory:waits-missing");
     report(job.ranks[2], &other_lane, NULL); /* which is another call */
-    expect(job.ranks[1], &op, 10, 2, ": ranks 2, 3, 0 have not come");
-    expect(job.ranks[3], &op, 10, 0, ": ranks 0, 2 have not come");
-    expect(job.ranks[0], &op, 10, 2, ": rank 2 has not come");
+    expect(job.ranks[1], &op, 10, 2, ": ranks 2, 3, 0 have not arrived");
+    expect(job.ranks[3], &op, 10, 0, ": ranks 0, 2 have not arrived");
+    expect(job.ranks[0], &op, 10, 2, ": rank 2 has not arrived");
     expect(job.ranks[1], &rooted, 10, 2, ": ranks 2, 3, 0 are not in it");
     expect(job.ranks[2], &rooted, 10, 3, ": ranks 3, 0 are not in it");
     expect(job.ranks[3], &rooted, 10, 0, ": rank 0 is not in it");
@@ -133,7 +133,7 @@ static void test_old(void **state)
     }
     settle(&job, &before);
     assert_int_equal(tti_store_get(job.store, "g/note/0/1/3", value, sizeof(value), &length, 0, NULL), TUTTI_OK);
-    expect(job.ranks[3], &op, 10, 0, ": ranks 0, 1, 2 have not come");
+    expect(job.ranks[3], &op, 10, 0, ": ranks 0, 1, 2 have not arrived");
     assert_int_equal(tti_store_get(job.store, "g/note/0/1/3", value, sizeof(value), &length, 0, NULL), TUTTI_TIMEOUT);
     assert_int_equal(tti_store_get(job.store, "g/note/0/2/3", value, sizeof(value), &length, 0, NULL), TUTTI_OK);
     job_close(&job);
@@ -215,13 +215,13 @@ static void test_failed(void **state)
     op.whole = &whole;
     op.count = 3;
     job_open(&job, "memory:waits-failed");
-    expect(job.ranks[1], &whole, 10, 2, ": ranks 2, 3, 0 have not come");
-    expect(job.ranks[0], &op, 10, 2, ": ranks 2, 3 have not come");
+    expect(job.ranks[1], &whole, 10, 2, ": ranks 2, 3, 0 have not arrived");
+    expect(job.ranks[0], &op, 10, 2, ": ranks 2, 3 have not arrived");
     report(job.ranks[2], &other, NULL);
     expect(job.ranks[2], &other, 10, 0,
            ": rank 0 is in all_reduce of f32 by sum, 8 elements there, this rank in barrier");
     expect(job.ranks[0], &op, 10, 2, ": rank 2 is in barrier there, this rank in all_reduce");
-    expect(job.ranks[0], &op, 10, 2, "; rank 3 has not come");
+    expect(job.ranks[0], &op, 10, 2, "; rank 3 has not arrived");
     tti_error_set(&error, TUTTI_BACKEND, "the cable is broken");
     report(job.ranks[3], &op, &error);
     expect(job.ranks[0], &op, LONG_MS, 3, ": rank 3 has failed in it: the cable is broken");

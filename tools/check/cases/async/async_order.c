@@ -195,7 +195,7 @@ static void independent(struct tti_check *c, int64_t count)
     tti_check_blocked_end(c, &held);
 }
 
-/* No rank's barrier ends before the last rank has come. */
+/* No rank's barrier ends before the last rank has arrived. */
 static void barrier_waits(struct tti_check *c, int holder)
 {
     const int64_t none = 0;
@@ -207,7 +207,7 @@ static void barrier_waits(struct tti_check *c, int holder)
         tti_check_pending_start(c, &f, &(struct tti_check_operation){.kind = TTI_CHECK_BARRIER});
         tti_check_status(c, "a wait with a limit", tutti_work_wait(f.work, 1), TUTTI_BUSY);
         tti_check_ok(c, "work_test", tutti_work_test(f.work, &ended));
-        tti_check_expect_i64(c, "the barrier has ended before every rank came", ended, 0);
+        tti_check_expect_i64(c, "the barrier has ended before every rank arrived", ended, 0);
         tti_check_ok(c, "send", tti_check_send(c, &nothing, holder, 7));
     } else {
         for (int r = 0; r < c->size; r++) {

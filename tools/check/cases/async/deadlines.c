@@ -78,13 +78,13 @@ static void call_late(struct tti_check *c, tutti_group *group, struct tti_check_
     if (status == TUTTI_OK && !at_once) {
         tti_check_values_end(values);
         for (int64_t i = 0; i < values->count; i++) {
-            tti_check_expect_i64(c, "the sum in a call that comes too late", values->values[i],
+            tti_check_expect_i64(c, "the sum in a call that begins too late", values->values[i],
                                  (int64_t)c->size * (c->size + 1) / 2);
         }
         tti_check_values_begin(c, values, values->values, values->count);
         status = sum(c, group, values, timeout_ms);
     }
-    tti_check_status(c, "a rank that comes too late", status,
+    tti_check_status(c, "a rank that arrives too late", status,
                      !is_notified && status == TUTTI_TIMEOUT ? TUTTI_TIMEOUT : TUTTI_REVOKED);
 }
 

@@ -277,7 +277,7 @@ static void laggards(struct tti_check *c, const struct tti_check_collective *col
         struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, kinds[k].count);
         p.root = c->size / 2;
         if ((collective->traits & TTI_CHECK_JOINS) && p.shape[0] > 1000) {
-            /* a reduction is cut before it is sent; other parts may travel whole, up to a limit of memory */
+            /* a reduction is cut before it is sent; other parts may be sent whole, up to a limit of memory */
             const int64_t divisor = collective->traits & TTI_CHECK_REDUCES ? c->size : (c->size + 3) / 4;
             p.shape[0] /= divisor;
         }

@@ -120,7 +120,7 @@ static void deadline(struct tti_check *c, int64_t limit_ms)
             tti_check_expect_i64(c, "deadline in the details", c->error.deadline_ms, limit_ms);
             tti_check_expect_i64(c, "the time is over", c->error.elapsed_ms >= limit_ms, 1);
         }
-        tti_check_expect_i64(c, "a message that did not come was not reported", m.count, 0);
+        tti_check_expect_i64(c, "a message that was not sent is not reported", m.count, 0);
     }
     tti_check_ok(c, "group_error", tutti_group_error(c->group, &c->error));
     tti_check_expect_i64(c, "the group has failed", c->error.status, TUTTI_OK);

@@ -74,9 +74,9 @@ unsigned char *Call::eager_data_of(int peer) const
     return place(lane.in, peer, round_) + sizeof(CallRecord);
 }
 
-/* A peer needs the receive of round k when it sends its record of that round, at which time it has this rank's records of
- * all rounds before. So the receives of later rounds are announced with the next record, and only one of the next round
- * itself at once. */
+/* A peer needs the receive of round k when it sends its record of that round, at which time it has this rank's records
+ * of all rounds before. So the receives of later rounds are announced with the next record, and only one of the next
+ * round itself at once. */
 void Call::close()
 {
     while (lane.open_rounds < lane.rounds + 2) {
@@ -123,7 +123,7 @@ tutti_status Call::round(const CallRecord &own, const Plan *plan)
         }
     }
     const auto has_come = [&](int r) { return lane.receives[static_cast<size_t>(r)]->received() > number; };
-    int next = 0; /* all ranks before it have come */
+    int next = 0; /* all ranks before it have arrived */
     status = until(
         [&] {
             while (next < group.size && (next == group.rank || has_come(next))) {
@@ -163,7 +163,7 @@ tutti_status Call::entry_barrier(const Plan &plan)
     }
     round_ = lane.rounds;
     tutti_status status = round(own, &plan);
-    if (status == TUTTI_OK) { /* a record may come from a rank that has failed since */
+    if (status == TUTTI_OK) { /* a record may arrive from a rank that has failed since */
         group.poll_notifications();
         status = group.check(error);
     }

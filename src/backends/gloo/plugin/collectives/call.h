@@ -4,7 +4,7 @@
  *
  * Every collective begins with an entry barrier: each rank sends a record of its call to each other rank, and waits for
  * theirs. So a rank can name the missing ranks, compares all calls before any tensor is written, and can fail while no
- * tensor is in use. A small tensor travels in the record, so a small collective takes one trip across the network. A
+ * tensor is in use. A small tensor is sent in the record, so a small collective takes one trip across the network. A
  * second round of records returns the results of a tensor of which only a part went to each rank. Receives for the next
  * records are posted at the end of a call, so that no record waits for its receive.
  *
@@ -31,12 +31,12 @@ struct CallRecord {
 };
 static_assert(sizeof(CallRecord) == 64, "the eager data behind it are aligned");
 
-/* What a link transfers in the time of one more round: 200 us at 1 Gbit/s, 20 us at 10 Gbit/s. A round between two hosts
- * takes 30 to 100 us. */
+/* What a link transfers in the time of one more round: 200 us at 1 Gbit/s, 20 us at 10 Gbit/s. A round between two
+ * hosts takes 30 to 100 us. */
 constexpr size_t ROUND_BYTES = 24576;
 
-/* Whether `bytes` take one round, in which a rank sends all of them to each of n - 1 ranks, or two: parts to their ranks,
- * and then their results. Two rounds transfer 2 (n-1)/n of the bytes, one round (n-1)(n-2)/n of them more. */
+/* Whether `bytes` take one round, in which a rank sends all of them to each of n - 1 ranks, or two: parts to their
+ * ranks, and then their results. Two rounds transfer 2 (n-1)/n of the bytes, one round (n-1)(n-2)/n of them more. */
 inline bool takes_one_round(const Group &group, size_t bytes)
 {
     const size_t ranks = static_cast<size_t>(group.size);
@@ -49,7 +49,8 @@ struct Span {
     size_t bytes = 0;
 };
 
-/* What this rank sends to and receives from each other rank. A part of up to Group::eager bytes travels in the record. */
+/* What this rank sends to and receives from each other rank. A part of up to Group::eager bytes is sent in the record.
+ * */
 struct Plan {
     explicit Plan(int size) : out(static_cast<size_t>(size)), in(static_cast<size_t>(size))
     {
@@ -74,8 +75,8 @@ class Call
 
     /* Exchanges the records and compares them. MISMATCH and CANCELLED leave the group usable. */
     tutti_status entry_barrier(const Plan &plan);
-    /* After entry_barrier: releases its records, whose eager data have been used, and makes one more round, with the eager
-     * data of this plan. At most once a call. */
+    /* After entry_barrier: releases its records, whose eager data have been used, and makes one more round, with the
+     * eager data of this plan. At most once a call. */
     tutti_status second_round(const Plan &plan);
     /* Until close: a rank's record of the last round, and the eager data in it. */
     const CallRecord &record(int peer) const;
@@ -111,7 +112,7 @@ class Call
                 done = step();
             }
             if (!done && !step()) {
-                list_missing(); /* without a rank whose last data came just before its connection was lost */
+                list_missing(); /* without a rank whose last data arrived just before its connection was lost */
                 if (has_ended(missing)) {
                     return give_up(missing);
                 }

@@ -4,12 +4,12 @@
  * other. Parts that span several rows of a joined tensor are packed through scratch memory.
  *
  * Cost, with S bytes in the joined tensor on n ranks: all_gather and all_to_all send and receive S (n-1)/n on each
- * rank; gather and scatter do so on the root, and S/n on the others; one step. Parts of up to Group::eager bytes travel
- * in the records of the entry barrier.
+ * rank; gather and scatter do so on the root, and S/n on the others; one step. Parts of up to Group::eager bytes are
+ * sent in the records of the entry barrier.
  *
  * broadcast: scatter and all_gather (van de Geijn). The root sends each part to one rank, and that rank sends it to the
  * others. So every rank, also the root, sends and receives at most S bytes, while the root of a binomial tree sends
- * S log2(n). Parts that fit travel in two rounds of records. Larger tensors are divided into chunks, round robin, and
+ * S log2(n). Parts that fit are sent in two rounds of records. Larger tensors are divided into chunks, round robin, and
  * both steps overlap. If all fits in one round, and that costs less (takes_one_round), the root sends S bytes to each
  * rank.
  */

@@ -3,10 +3,10 @@
  * Messages of a group. A transfer of Gloo needs a size that both ranks know. Tutti's messages carry a dtype and a
  * shape, may come from any rank with any tag, and stay receivable if a receive does not fit. So matching is done here.
  *
- * Eager protocol: up to EAGER bytes travel in the envelope, one transfer of Gloo with a fixed head and the shape. Each
- * rank always has ENVELOPES receives posted for each other rank. Rendezvous protocol: larger data follow in a second
- * transfer on the slot that the envelope names, directly from tensor to tensor, once a receive matches. Envelopes of a
- * pair arrive in the order in which they were sent.
+ * Eager protocol: up to EAGER bytes are sent in the envelope, one transfer of Gloo with a fixed head and the shape.
+ * Each rank always has ENVELOPES receives posted for each other rank. Rendezvous protocol: larger data follow in a
+ * second transfer on the slot that the envelope names, directly from tensor to tensor, once a receive matches.
+ * Envelopes of a pair arrive in the order in which they were sent.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_MESSAGES_H
 #define TTI_BACKENDS_GLOO_PLUGIN_MESSAGES_H
@@ -22,7 +22,7 @@
 namespace tti
 {
 
-constexpr size_t EAGER = 2048;  /* up to this many bytes of data travel in the envelope */
+constexpr size_t EAGER = 2048;  /* up to this many bytes of data are sent in the envelope */
 constexpr size_t ENVELOPES = 4; /* of each rank that can arrive between two polls */
 
 struct Envelope {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gloo's store, implemented on Tutti's rendezvous. Errors travel through Gloo as exceptions. */
+/* Gloo's store, implemented on Tutti's rendezvous. Errors pass through Gloo as exceptions. */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_STORE_H
 #define TTI_BACKENDS_GLOO_PLUGIN_STORE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The collectives that move bytes and reduce nothing. Where the parts of a joined tensor lie as MPI's plain functions
+ * The collectives that copy bytes and reduce nothing. Where the parts of a joined tensor lie as MPI's plain functions
  * expect them, those are used. All else (parts that span rows, any displacements, more than MPI's int counts) is one
  * MPI_Alltoallw, in which a derived datatype describes each part. Nothing is packed.
  *

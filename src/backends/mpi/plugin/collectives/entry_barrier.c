@@ -4,8 +4,8 @@
  * records of all. So a rank knows which ranks are missing, and compares the calls before anything is written. At its
  * deadline it can give up: it cancels the receives, and MPI holds no tensor.
  *
- * Small data travel with the records. A small all_reduce, reduce or broadcast then ends here, in one step (the one-shot
- * algorithm); recursive doubling takes log2(n).
+ * Small data are sent with the records. A small all_reduce, reduce or broadcast then ends here, in one step (the
+ * one-shot algorithm); recursive doubling takes log2(n).
  *
  * All ranks have the same records, so all come to the same decision and stay in step, whatever their deadlines are. In
  * all_to_all_v only the two ranks of a pair know their sizes, so their comparison takes a second round.
@@ -88,7 +88,7 @@ static int post(struct tti_mpi_call *c, size_t data)
     return code;
 }
 
-/* Lists the ranks whose records have not come, as "2, 5, 7"; returns the lowest. */
+/* Lists the ranks whose records have not arrived, as "2, 5, 7"; returns the lowest. */
 static int name_missing(const struct tti_mpi_call *c, char *text, size_t capacity)
 {
     int first = -1;
@@ -266,7 +266,7 @@ static void write_call_record(struct tti_mpi_call *c, struct tti_mpi_call_record
     memcpy(own->descriptor, &op->prepared[TTI_MPI_PREPARED_DESCRIPTOR], sizeof(own->descriptor));
 }
 
-/* Ends a call whose data have come with the records. */
+/* Ends a call whose data have arrived with the records. */
 static void finish(struct tti_mpi_call *c, size_t data)
 {
     const tutti_op *op = c->op;
@@ -297,7 +297,7 @@ tutti_status tti_mpi_entry_barrier(struct tti_mpi_call *c, bool *done)
         memcpy(lane->data[own], from, data);
     }
     tutti_status status = round_of(c, gives ? data : 0);
-    if (status == TUTTI_OK && may_be_late(c)) { /* its failure notice came after its record */
+    if (status == TUTTI_OK && may_be_late(c)) { /* its failure notice arrived after its record */
         status = tti_mpi_check(c->group, true, c->error);
     }
     if (status == TUTTI_OK && (status = compare(c)) == TUTTI_OK) {

@@ -11,7 +11,7 @@
  *      receives them instead of what it waits for, and gets PEER_LEFT.
  *
  * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some
- * ranks may never come. So MPI_Finalize gets the deadline of the group's calls; then the process ends with status 1,
+ * ranks may never arrive. So MPI_Finalize gets the deadline of the group's calls; then the process ends with status 1,
  * which makes the launcher end the other ranks. Status 0 without MPI_Finalize would not do: Hydra (MPICH) then ends the
  * other ranks without a message and reports success.
  */
@@ -34,7 +34,7 @@
 #define QUIESCE_MS 60000 /* for threads to notice the failure and leave MPI */
 #define BLOCKING_MS                                                                                                    \
     1000 /* for threads that cannot notice it in a blocking call; and if the process ends with an error */
-#define EXIT_BARRIER_MS 60000 /* for all ranks to come to the end; then MPI_Finalize waits for them */
+#define EXIT_BARRIER_MS 60000 /* for all ranks to arrive at the end; then MPI_Finalize waits for them */
 #define POLL_NS         100000
 
 /* ---- stopping ---------------------------------------------------------------------------------------------------- */
@@ -147,10 +147,11 @@ static void *watchdog(void *unused)
         code = pthread_cond_timedwait(&ended, &lock, &until);
     }
     if (!is_ended) {
-        fprintf(stderr,
-                "tutti: mpi: rank %d has waited %lld ms in MPI_Finalize for ranks that do not come, after its group of "
-                "%d has failed: %s. It ends with status 1, so that the launcher ends the other ranks\n",
-                suspect->world_rank, (long long)finalize_limit_ms, suspect->size, suspect->cause.message);
+        fprintf(
+            stderr,
+            "tutti: mpi: rank %d has waited %lld ms in MPI_Finalize for ranks that do not arrive, after its group of "
+            "%d has failed: %s. It ends with status 1, so that the launcher ends the other ranks\n",
+            suspect->world_rank, (long long)finalize_limit_ms, suspect->size, suspect->cause.message);
         _exit(1);
     }
     pthread_mutex_unlock(&lock);
