@@ -16,7 +16,7 @@
 #define LONG_US 400000
 #define COUNT   100000 /* elements */
 
-static struct stage *stage;
+static struct round_state *state;
 static tutti_group *group;
 static struct seen *own;
 
@@ -35,7 +35,7 @@ static void gather(const char *when)
     static const char *algorithm;
     static float part[COUNT];
     static float whole[RANKS_MOST * COUNT];
-    const int32_t size = stage->round.size;
+    const int32_t size = state->round.size;
     const int64_t count = COUNT;
     const int64_t all = count * size;
     const DLTensor in = tutti_tensor_1d(part, &count, TUTTI_F32);
@@ -102,11 +102,11 @@ static void *go_on(void *unused)
 static void be_member(int32_t rank)
 {
     void (*const ends[])(void) = {end_in_order, end_at_once, end_by_force, begin_another};
-    own = &stage->seen[rank];
+    own = &state->seen[rank];
     tutti_error e;
     const char *const settings[] = {"engine.single_copy_bytes=64K", NULL};
-    if (tutti_init(TUTTI_CONFIG(.settings = settings, .backend = "shm", .rank = rank, .world_size = stage->round.size,
-                                .store = stage->store, .timeout_ms = CALL_MS),
+    if (tutti_init(TUTTI_CONFIG(.settings = settings, .backend = "shm", .rank = rank, .world_size = state->round.size,
+                                .store = state->store, .timeout_ms = CALL_MS),
                    &group, &e) != TUTTI_OK) {
         fault(own, "init: %s", e.message);
         _exit(1);
@@ -133,17 +133,17 @@ static void be_member(int32_t rank)
 int main(int argc, char **argv)
 {
     int failures = 0;
-    stage = stage_make();
-    stage->round.size = argc > 1 ? atoi(argv[1]) : 3;
-    snprintf(stage->store, sizeof(stage->store), "unix:alive-%d", (int)getpid());
-    for (int32_t rank = 0; rank < stage->round.size; rank++) {
-        stage->pids[rank] = start_actor(be_member, rank);
+    state = round_state_make();
+    state->round.size = argc > 1 ? atoi(argv[1]) : 3;
+    snprintf(state->store, sizeof(state->store), "unix:alive-%d", (int)getpid());
+    for (int32_t rank = 0; rank < state->round.size; rank++) {
+        state->pids[rank] = start_actor(be_member, rank);
     }
-    for (int32_t rank = 0; rank < stage->round.size; rank++) {
+    for (int32_t rank = 0; rank < state->round.size; rank++) {
         int status = 0;
-        waitpid(stage->pids[rank], &status, 0);
-        if (!atomic_load(&stage->seen[rank].finished) || stage->seen[rank].faults[0]) {
-            fprintf(stderr, "rank %d ended with status 0x%x: %s\n", rank, (unsigned)status, stage->seen[rank].faults);
+        waitpid(state->pids[rank], &status, 0);
+        if (!atomic_load(&state->seen[rank].finished) || state->seen[rank].faults[0]) {
+            fprintf(stderr, "rank %d ended with status 0x%x: %s\n", rank, (unsigned)status, state->seen[rank].faults);
             failures++;
         }
     }

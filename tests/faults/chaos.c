@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=4 args=40,1 timeout=300 trees=release,debug,address,undefined */
 /*
- * chaos RANKS [ROUNDS [SEED [MEGABYTES [kills]]]]: rounds with random points, places, fates, operations and times, in
- * groups of 2 to RANKS; the victim touches MEGABYTES of memory first. With `kills`, groups of RANKS in which one is
- * killed in or between calls, and now and then one is stopped. Prints what went wrong, and how long the other ranks
- * took to notice: from just before the end until they had returned, for the ranks that were in a call. That time is a
- * measurement, no promise: it contains delays of the scheduler and of a hypervisor. An onlooker process only sleeps;
+ * chaos RANKS [ROUNDS [SEED [MEGABYTES [kills]]]]: rounds with random points, places, disturbances, operations and
+ * times, in groups of 2 to RANKS; the victim touches MEGABYTES of memory first. With `kills`, groups of RANKS in which
+ * one is killed in or between calls, and now and then one is stopped. Prints what went wrong, and how long the other
+ * ranks took to notice: from just before the end until they had returned, for the ranks that were in a call. That time
+ * is a measurement, no promise: it contains delays of the scheduler and of a hypervisor. A control process only sleeps;
  * how late it wakes shows the machine's share. `make chaos N=...` runs it.
  *
  * Rounds in which ranks wait for a deadline come last, several at a time: they would take longer than all the others,
@@ -37,11 +37,11 @@ struct tally {
     _Atomic int hangs;
     _Atomic int wrong;
     _Atomic int others;
-    _Atomic int fates[FATE_COUNT];
+    _Atomic int disturbances[DISTURBANCE_COUNT];
     _Atomic int places[PLACE_COUNT]; /* at which something has happened */
     struct times returns;
     struct times late;  /* from the deadline on, where one was stopped */
-    struct times looks; /* how late the onlooker woke after a kill */
+    struct times looks; /* how late the control process woke after a kill */
 };
 
 struct plan {
@@ -53,15 +53,15 @@ struct plan {
     bool can_dump;
 };
 
-static uint64_t state;
+static uint64_t random_state;
 static struct tally *tally;
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
 static uint64_t draw(void)
 {
-    state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64, Steele et al. 2014 */
-    uint64_t z = state;
+    random_state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64, Steele et al. 2014 */
+    uint64_t z = random_state;
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
@@ -72,22 +72,22 @@ static int32_t below(int32_t n)
     return (int32_t)(draw() % (uint64_t)n);
 }
 
-/* In hundredths, in the order of the fates. */
-static enum fate random_fate(const struct plan *plan)
+/* In hundredths, in the order of the disturbances. */
+static enum disturbance random_disturbance(const struct plan *plan)
 {
     static const int32_t shares[] = {36, 6, 3, 6, 6, 4, 4, 6, 5, 5, 6, 8, 5};
-    static_assert(sizeof(shares) / sizeof(shares[0]) == FATE_COUNT, "one for each");
+    static_assert(sizeof(shares) / sizeof(shares[0]) == DISTURBANCE_COUNT, "one for each");
     int32_t where = below(100);
     if (plan->kills) {
-        return where < 90 ? FATE_KILL : FATE_STOP;
+        return where < 90 ? DISTURBANCE_KILL : DISTURBANCE_STOP;
     }
-    for (enum fate fate = 0; fate < FATE_COUNT; fate++) {
-        if (where < shares[fate]) {
-            return fate == FATE_DUMP && !plan->can_dump ? FATE_SEGV : fate;
+    for (enum disturbance disturbance = 0; disturbance < DISTURBANCE_COUNT; disturbance++) {
+        if (where < shares[disturbance]) {
+            return disturbance == DISTURBANCE_DUMP && !plan->can_dump ? DISTURBANCE_SEGV : disturbance;
         }
-        where -= shares[fate];
+        where -= shares[disturbance];
     }
-    return FATE_KILL;
+    return DISTURBANCE_KILL;
 }
 
 static enum point random_point(const struct plan *plan)
@@ -104,17 +104,18 @@ static enum point random_point(const struct plan *plan)
                         : POINT_BEFORE_DESTROY;
 }
 
-static enum place random_place(enum fate fate)
+static enum place random_place(enum disturbance disturbance)
 {
     static const enum place scarce[] = {PLACE_MEMORY, PLACE_MAP, PLACE_COMMIT, PLACE_FILE, PLACE_THREAD};
     enum place place;
-    if (fate == FATE_NO_DESCRIPTORS || fate == FATE_STORM || fate == FATE_CALLER_EXIT) {
+    if (disturbance == DISTURBANCE_NO_DESCRIPTORS || disturbance == DISTURBANCE_STORM ||
+        disturbance == DISTURBANCE_CALLER_EXIT) {
         return PLACE_TIME;
     }
     do {
-        place = fate == FATE_NO_MEMORY ? scarce[below(sizeof(scarce) / sizeof(scarce[0]))]
-                : below(2) == 0        ? PLACE_TIME
-                                       : (enum place)below(PLACE_COUNT);
+        place = disturbance == DISTURBANCE_NO_MEMORY ? scarce[below(sizeof(scarce) / sizeof(scarce[0]))]
+                : below(2) == 0                      ? PLACE_TIME
+                                                     : (enum place)below(PLACE_COUNT);
     } while (!place_is_seen(place));
     return place;
 }
@@ -126,14 +127,14 @@ static bool all_wait(enum work work)
            work == WORK_PARTS || work == WORK_ASYNC;
 }
 
-/* Sets the fields of a round that depend on its fate. */
+/* Sets the fields of a round that depend on its disturbance. */
 static void adapt(struct round *r)
 {
-    if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
+    if (r->disturbance == DISTURBANCE_STORM || r->disturbance == DISTURBANCE_CALLER_EXIT) {
         r->point = POINT_BEFORE_INIT; /* and from then on */
-    } else if (is_resource_error(r->fate)) {
+    } else if (is_resource_error(r->disturbance)) {
         r->point = r->point == POINT_INIT ? POINT_INIT : POINT_INSIDE;
-    } else if (r->fate == FATE_STOP) {
+    } else if (r->disturbance == DISTURBANCE_STOP) {
         r->point = r->point == POINT_INSIDE ? POINT_INSIDE : POINT_BETWEEN;
         r->work = all_wait(r->work) ? r->work : WORK_LARGE_REDUCE;
         r->call_ms = 1500;
@@ -141,7 +142,7 @@ static void adapt(struct round *r)
     if (r->point != POINT_INIT && r->point != POINT_INSIDE) {
         r->place = PLACE_TIME;
     }
-    if (happens_in_init(r) && (is_end(r->fate) || is_resource_error(r->fate))) {
+    if (happens_in_init(r) && (is_end(r->disturbance) || is_resource_error(r->disturbance))) {
         r->init_ms = r->point == POINT_INIT ? 5000 : 1500;
     }
 }
@@ -160,8 +161,8 @@ static struct round random_round(const struct plan *plan)
     r.occurrence += below(r.occurrence) - 1;
     r.occurrence += r.occurrence == 0;
     r.point = random_point(plan);
-    r.fate = random_fate(plan);
-    r.place = plan->kills ? PLACE_TIME : random_place(r.fate);
+    r.disturbance = random_disturbance(plan);
+    r.place = plan->kills ? PLACE_TIME : random_place(r.disturbance);
     adapt(&r);
     return r;
 }
@@ -169,7 +170,8 @@ static struct round random_round(const struct plan *plan)
 /* For a deadline. */
 static bool waits(const struct round *r)
 {
-    return r->fate == FATE_STOP || (happens_in_init(r) && (is_end(r->fate) || is_resource_error(r->fate)));
+    return r->disturbance == DISTURBANCE_STOP ||
+           (happens_in_init(r) && (is_end(r->disturbance) || is_resource_error(r->disturbance)));
 }
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
@@ -182,17 +184,17 @@ static void note_time(struct times *t, int64_t ns)
     }
 }
 
-static void note_times(const struct stage *s)
+static void note_times(const struct round_state *s)
 {
-    if (s->round.fate != FATE_STOP && s->look_late_ns > 0) {
-        note_time(&tally->looks, s->look_late_ns);
+    if (s->round.disturbance != DISTURBANCE_STOP && s->control_late_ns > 0) {
+        note_time(&tally->looks, s->control_late_ns);
     }
     for (int32_t i = 0; i < s->round.size; i++) {
         const struct seen *own = &s->seen[i];
         if (!has_waited(s, i)) {
             continue;
         }
-        if (s->round.fate == FATE_STOP) {
+        if (s->round.disturbance == DISTURBANCE_STOP) {
             note_time(&tally->late, own->returned_ns - own->began_ns - (int64_t)s->round.call_ms * 1000000);
         } else {
             note_time(&tally->returns, own->returned_ns - s->happened_ns);
@@ -200,12 +202,12 @@ static void note_times(const struct stage *s)
     }
 }
 
-static void count(const struct stage *s, int number, bool well)
+static void count(const struct round_state *s, int number, bool well)
 {
     const struct round *r = &s->round;
     char text[COMPLAINT];
     bool bad = false;
-    judge(s, well, text);
+    check_results(s, well, text);
     for (int32_t k = 0; k < r->size; k++) {
         bad = bad || s->seen[k].status == TUTTI_INTERNAL;
     }
@@ -213,13 +215,13 @@ static void count(const struct stage *s, int number, bool well)
     atomic_fetch_add(&tally->hangs, !well);
     atomic_fetch_add(&tally->wrong, bad);
     atomic_fetch_add(&tally->others, well && !bad && text[0]);
-    atomic_fetch_add(&tally->fates[r->fate], 1);
+    atomic_fetch_add(&tally->disturbances[r->disturbance], 1);
     if (atomic_load(&s->reached)) {
         atomic_fetch_add(&tally->places[r->place], 1);
     }
     if (text[0] || bad) {
         printf("round %d: ", number);
-        tell_round(r, stdout);
+        print_round(r, stdout);
         printf(": %s\n", text);
         fflush(stdout);
     }
@@ -229,17 +231,17 @@ static void count(const struct stage *s, int number, bool well)
 /* Those that wait, or those that do not: every one of `workers` processes takes its share. */
 static void run_share(const struct plan *plan, bool waiting, int worker, int workers)
 {
-    struct stage *stage = stage_make();
+    struct round_state *state = round_state_make();
     int found = 0;
     for (int i = 0; i < plan->rounds; i++) {
-        state = plan->seed * 1000003 + (uint64_t)i; /* so that a round depends on nothing before it */
+        random_state = plan->seed * 1000003 + (uint64_t)i; /* so that a round depends on nothing before it */
         const struct round r = random_round(plan);
         if (waits(&r) == waiting && found++ % workers == worker) {
-            const bool well = run_round(stage, &r);
-            count(stage, i, well);
+            const bool well = run_round(state, &r);
+            count(state, i, well);
         }
     }
-    munmap(stage, sizeof(*stage));
+    munmap(state, sizeof(*state));
 }
 
 static void run_waiting(const struct plan *plan)
@@ -274,7 +276,7 @@ static int compare(const void *a, const void *b)
 
 /* Percentiles by nearest rank: with few times the highest percentiles are the maximum, and none is lower than the
  * measured time. */
-static void tell_times(struct times *t, const char *what)
+static void print_times(struct times *t, const char *what)
 {
     const size_t n = t->count < TIMES_MOST ? t->count : TIMES_MOST;
     static const size_t thousandths[] = {500, 990, 999, 1000};
@@ -289,7 +291,7 @@ static void tell_times(struct times *t, const char *what)
     printf("%s, ms: p50 %.3f, p99 %.3f, p99.9 %.3f, max %.3f (%zu)\n", what, ms[0], ms[1], ms[2], ms[3], n);
 }
 
-static void tell_counts(const char *title, const _Atomic int *counts, const char *const *names, int first, int end)
+static void print_counts(const char *title, const _Atomic int *counts, const char *const *names, int first, int end)
 {
     printf("%s:", title);
     for (int i = first; i < end; i++) {
@@ -361,11 +363,11 @@ int main(int argc, char **argv)
     run_waiting(&plan);
     const int left = left_behind() - before;
     remove_folder(folder);
-    tell_counts("fates", tally->fates, fate_names, 0, FATE_COUNT);
-    tell_counts("at places", tally->places, place_names, 1, PLACE_COUNT);
-    tell_times(&tally->returns, "from the end of a rank to the return of those that waited");
-    tell_times(&tally->late, "from the deadline to the return of those that waited for one that was stopped");
-    tell_times(&tally->looks, "by which an onlooker's sleep of 0.3 ms took longer then");
+    print_counts("disturbances", tally->disturbances, disturbance_names, 0, DISTURBANCE_COUNT);
+    print_counts("at places", tally->places, place_names, 1, PLACE_COUNT);
+    print_times(&tally->returns, "from the end of a rank to the return of those that waited");
+    print_times(&tally->late, "from the deadline to the return of those that waited for one that was stopped");
+    print_times(&tally->looks, "by which a control process's sleep of 0.3 ms took longer then");
     printf("%d rounds: %d hangs, %d wrong results, %d other faults, %d files left in /dev/shm\n", tally->rounds,
            tally->hangs, tally->wrong, tally->others, left > 0 ? left : 0);
     return tally->hangs + tally->wrong + tally->others + (left > 0) > 0 || tally->rounds != plan.rounds;

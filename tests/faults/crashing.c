@@ -12,7 +12,7 @@
 
 #include "faults/support/round.h"
 
-static bool was_seen(const struct stage *s)
+static bool was_seen(const struct round_state *s)
 {
     bool all = true;
     for (int32_t i = 0; i < s->round.size; i++) {
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     struct round r = {.size = argc > 1 ? atoi(argv[1]) : 2,
                       .victim = 1,
                       .point = POINT_BETWEEN,
-                      .fate = FATE_DUMP,
+                      .disturbance = DISTURBANCE_DUMP,
                       .work = WORK_SMALL,
                       .calls = 2,
                       .delay_us = 300000, /* the other ranks have begun to check */
@@ -56,16 +56,16 @@ int main(int argc, char **argv)
         perror("crashing");
         return 1;
     }
-    struct stage *stage = stage_make();
+    struct round_state *state = round_state_make();
     for (size_t megabytes = 64; !seen && !text[0] && megabytes <= 512; megabytes *= 2) {
         r.resident = megabytes << 20;
-        judge(stage, run_round(stage, &r), text);
-        seen = was_seen(stage);
+        check_results(state, run_round(state, &r), text);
+        seen = was_seen(state);
         remove_dumps(folder);
     }
     rmdir(folder);
     if (text[0]) {
-        tell_round(&r, stderr);
+        print_round(&r, stderr);
         fprintf(stderr, ": %s\n", text);
         return 1;
     }

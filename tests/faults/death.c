@@ -8,21 +8,21 @@
 
 #include "faults/support/round.h"
 
-static struct stage *stage;
+static struct round_state *state;
 static int failures;
 
 static void check(struct round r)
 {
     r.init_ms = r.init_ms > 0 ? r.init_ms : CALL_MS;
     r.call_ms = CALL_MS;
-    failures += check_round(stage, &r);
+    failures += check_round(state, &r);
 }
 
 int main(int argc, char **argv)
 {
     const int32_t size = argc > 1 ? atoi(argv[1]) : 2;
     const int32_t last = size - 1;
-    stage = stage_make();
+    state = round_state_make();
     for (enum work w = 0; w < WORK_COUNT; w++) {
         const bool large = w == WORK_LARGE_REDUCE;
         check((struct round){.size = size, .victim = last, .point = POINT_BETWEEN, .work = w, .calls = 3});
@@ -37,14 +37,18 @@ int main(int argc, char **argv)
         .size = size, .victim = 0, .point = POINT_WAITING, .work = WORK_LARGE_REDUCE, .delay_us = 20000});
     check(
         (struct round){.size = size, .victim = last, .point = POINT_WAITING, .work = WORK_MESSAGES, .delay_us = 20000});
-    const enum fate ends[] = {FATE_SEGV, FATE_QUICK_EXIT, FATE_EXIT, FATE_EXEC};
+    const enum disturbance ends[] = {DISTURBANCE_SEGV, DISTURBANCE_QUICK_EXIT, DISTURBANCE_EXIT, DISTURBANCE_EXEC};
     for (int i = 0; i < 4; i++) {
-        check((struct round){
-            .size = size, .victim = last, .point = POINT_BETWEEN, .fate = ends[i], .work = WORK_SMALL, .calls = 1});
+        check((struct round){.size = size,
+                             .victim = last,
+                             .point = POINT_BETWEEN,
+                             .disturbance = ends[i],
+                             .work = WORK_SMALL,
+                             .calls = 1});
         check((struct round){.size = size,
                              .victim = i % size,
                              .point = POINT_INSIDE,
-                             .fate = ends[i],
+                             .disturbance = ends[i],
                              .work = WORK_LARGE_REDUCE,
                              .calls = 1,
                              .delay_us = 1000});
@@ -58,7 +62,7 @@ int main(int argc, char **argv)
         check((struct round){.size = size,
                              .victim = i % 2 ? 0 : last,
                              .point = points[i],
-                             .fate = FATE_EXIT,
+                             .disturbance = DISTURBANCE_EXIT,
                              .work = WORK_GROUPS,
                              .calls = 1,
                              .delay_us = 50 << 3 * i});

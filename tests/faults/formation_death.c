@@ -43,7 +43,7 @@ struct course {
     const char *words;   /* of their error sentence, behind the rank */
 };
 
-static struct stage *stage;
+static struct round_state *state;
 static struct table *table;
 static const struct course *course;
 
@@ -134,7 +134,7 @@ static void expect(struct seen *own, const char *where, tutti_status status, con
 {
     char name[120];
     if (course->status == TUTTI_PEER_DEAD) {
-        snprintf(name, sizeof(name), "rank %d (process %d) %s", course->victim, (int)stage->pids[course->victim],
+        snprintf(name, sizeof(name), "rank %d (process %d) %s", course->victim, (int)state->pids[course->victim],
                  course->words);
     } else {
         snprintf(name, sizeof(name), "rank %d %s", course->victim, course->words);
@@ -147,12 +147,12 @@ static void expect(struct seen *own, const char *where, tutti_status status, con
 
 static void be_member(int32_t rank)
 {
-    struct seen *own = &stage->seen[rank];
+    struct seen *own = &state->seen[rank];
     const tutti_store_callbacks callbacks = {.size = sizeof(callbacks), .user = &rank, .set = set, .get = get};
     tutti_group *group = NULL;
     tutti_error e;
     const tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = stage->round.size, .store_callbacks = &callbacks,
+        TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = state->round.size, .store_callbacks = &callbacks,
                      .timeout_ms = course->status == TUTTI_TIMEOUT ? SHORT_MS : CALL_MS),
         &group, &e);
     if (!course->calls) {
@@ -176,31 +176,31 @@ static int32_t in_order(int32_t i)
 
 static int run(const struct course *c)
 {
-    const int32_t size = stage->round.size;
+    const int32_t size = state->round.size;
     const int32_t coming = c->all_come ? size : size - 1;
     int failures = 0;
     course = c;
     table->used = 0;
-    memset(stage->seen, 0, sizeof(stage->seen));
+    memset(state->seen, 0, sizeof(state->seen));
     for (int32_t i = 0; i < coming; i++) {
         const int32_t rank = in_order(i);
         const pid_t pid = fork();
         if (pid == 0) {
-            stage->pids[rank] = getpid();
+            state->pids[rank] = getpid();
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             alarm(LIMIT_S);
             be_member(rank);
         }
-        stage->pids[rank] = pid;
+        state->pids[rank] = pid;
     }
     for (int32_t i = coming - 1; i >= 0; i--) {
         const int32_t rank = in_order(i);
-        const struct seen *own = &stage->seen[rank];
+        const struct seen *own = &state->seen[rank];
         int code = 0;
         if (rank == c->victim) {
-            kill(stage->pids[rank], SIGKILL); /* it may be stopped and not have ended */
+            kill(state->pids[rank], SIGKILL); /* it may be stopped and not have ended */
         }
-        waitpid(stage->pids[rank], &code, 0);
+        waitpid(state->pids[rank], &code, 0);
         if (rank != c->victim && (!atomic_load(&own->finished) || own->faults[0])) {
             fprintf(stderr, "rank %d's last record is %s; rank %d of %d has ended with 0x%x: %s\n", c->victim, c->last,
                     rank, size, (unsigned)code, own->faults);
@@ -224,8 +224,8 @@ int main(int argc, char **argv)
          .words = "did not offer its memory"},
     };
     int failures = 0;
-    stage = stage_make();
-    stage->round.size = argc > 1 ? atoi(argv[1]) : 3;
+    state = round_state_make();
+    state->round.size = argc > 1 ? atoi(argv[1]) : 3;
     table = table_make();
     for (size_t i = 0; i < sizeof(courses) / sizeof(courses[0]); i++) {
         failures += run(&courses[i]);

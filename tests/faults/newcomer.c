@@ -53,7 +53,7 @@ static void be_newcomer(int32_t message)
 }
 
 /* It may have got its group before it ended: then the first call reports its end. True if it is alive. */
-static bool look_at(struct seen *own, tutti_group *larger)
+static bool check_larger(struct seen *own, tutti_group *larger)
 {
     tutti_error e;
     const tutti_status status = tutti_barrier(larger, TUTTI_CALL(.error = &e));
@@ -97,7 +97,7 @@ static void be_member(int32_t rank)
         tutti_barrier(group, NULL); /* behind it all have the token */
         const tutti_status status = tutti_group_grow(group, shared->token, 1, GROW_MS, &larger, &e);
         if (status == TUTTI_OK) {
-            alive = look_at(own, larger);
+            alive = check_larger(own, larger);
         } else {
             check_error(own, status, &e);
         }

@@ -12,7 +12,7 @@
 
 #include "faults/support/round.h"
 
-static struct stage *stage;
+static struct round_state *state;
 static int32_t size;
 static int failures;
 
@@ -23,9 +23,9 @@ static void check(struct round r)
     r.init_ms = CALL_MS;
     r.calls = 2;
     r.call_ms = r.call_ms > 0 ? r.call_ms : CALL_MS;
-    judge(stage, run_round(stage, &r), text);
+    check_results(state, run_round(state, &r), text);
     if (text[0]) {
-        tell_round(&r, stderr);
+        print_round(&r, stderr);
         fprintf(stderr, " (missing 0x%x): %s\n", r.missing, text);
         failures++;
     }
@@ -33,25 +33,31 @@ static void check(struct round r)
 
 static void check_kernel(unsigned missing)
 {
-    const enum fate ends[] = {FATE_KILL, FATE_QUICK_EXIT, FATE_EXIT, FATE_SEGV};
+    const enum disturbance ends[] = {DISTURBANCE_KILL, DISTURBANCE_QUICK_EXIT, DISTURBANCE_EXIT, DISTURBANCE_SEGV};
     for (int i = 0; i < 4; i++) {
         check((struct round){.missing = missing,
                              .victim = i % size,
                              .point = i % 2 ? POINT_WAITING : POINT_INSIDE,
-                             .fate = ends[i],
+                             .disturbance = ends[i],
                              .work = i % 2 ? WORK_BARRIER : WORK_LARGE_REDUCE,
                              .delay_us = 1000});
     }
-    check((struct round){
-        .missing = missing, .victim = size - 1, .point = POINT_BETWEEN, .fate = FATE_KILL, .work = WORK_MESSAGES});
+    check((struct round){.missing = missing,
+                         .victim = size - 1,
+                         .point = POINT_BETWEEN,
+                         .disturbance = DISTURBANCE_KILL,
+                         .work = WORK_MESSAGES});
     check((struct round){.missing = missing,
                          .victim = 0,
                          .point = POINT_BETWEEN,
-                         .fate = FATE_STOP,
+                         .disturbance = DISTURBANCE_STOP,
                          .work = WORK_SMALL,
                          .call_ms = 1500});
-    check((struct round){
-        .missing = missing, .victim = 1, .point = POINT_BEFORE_INIT, .fate = FATE_CALLER_EXIT, .work = WORK_LANES});
+    check((struct round){.missing = missing,
+                         .victim = 1,
+                         .point = POINT_BEFORE_INIT,
+                         .disturbance = DISTURBANCE_CALLER_EXIT,
+                         .work = WORK_LANES});
 }
 
 /* In a child, which cannot get rid of the filter again. */
@@ -72,7 +78,7 @@ int main(int argc, char **argv)
         printf("skipped: this system allows no filters of system calls\n");
         return 77;
     }
-    stage = stage_make();
+    state = round_state_make();
     check_kernel(MISSING_WAITV);
     check_kernel(MISSING_ROBUST_LISTS);
     check_kernel(MISSING_WAITV | MISSING_ROBUST_LISTS | MISSING_PIDFD | MISSING_MEMBARRIER);
@@ -81,7 +87,7 @@ int main(int argc, char **argv)
         check((struct round){.missing = MISSING_PROCESS_READ,
                              .victim = 0,
                              .point = POINT_WAITING,
-                             .fate = FATE_PAUSE,
+                             .disturbance = DISTURBANCE_PAUSE,
                              .work = work,
                              .pause_us = 1000});
     }
@@ -90,7 +96,7 @@ int main(int argc, char **argv)
     check((struct round){.missing = MISSING_ROBUST_LISTS,
                          .victim = 0,
                          .point = POINT_BETWEEN,
-                         .fate = FATE_EXEC,
+                         .disturbance = DISTURBANCE_EXEC,
                          .work = WORK_BARRIER,
                          .call_ms = 1500});
     return failures != 0;

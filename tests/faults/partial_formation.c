@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3 timeout=300 trees=release,debug,address,undefined */
 /*
- * While a group is made, one rank is held up at the n-th message that it sends, for all n; and where the ranks make it in
- * the memory that they share, at the n-th wake-up. The last rank serves the rendezvous and leaves before the held rank
- * goes on. So some ranks have the new group, and others cannot get it any
- * more. All of them name the rank that has left, in the call in which they notice it, and never a rank that failed
- * because of it.
+ * While a group is made, one rank is held up at the n-th message that it sends, for all n; and where the ranks make it
+ * in the memory that they share, at the n-th wake-up. The last rank serves the rendezvous and leaves before the held
+ * rank goes on. So some ranks have the new group, and others cannot get it any more. All of them name the rank that has
+ * left, in the call in which they notice it, and never a rank that failed because of it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ struct shared {
 static struct shared *shared;
 static int32_t size;
 
-static void tell_served(void *unused)
+static void record_served(void *unused)
 {
     (void)unused;
     atomic_store(&shared->served, true);
@@ -80,7 +79,7 @@ static void take_part(int32_t rank)
         pause_us(1000);
     }
     if (last) {
-        place_arm(PLACE_SEND, 1, tell_served, NULL);
+        place_arm(PLACE_SEND, 1, record_served, NULL);
     }
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = size, .store = shared->store,
                                 .timeout_ms = CALL_MS),

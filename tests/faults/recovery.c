@@ -122,7 +122,7 @@ static bool shrink(tutti_group **g)
         if (status == TUTTI_OK) {
             wrong("a rank that was stopped is a member; ");
         } else if (tutti_group_shrink(*g, CALL_MS, &rest, &error) != TUTTI_REVOKED) {
-            wrong("who has been left out once is not left out twice; ");
+            wrong("a second shrink of an excluded rank is not REVOKED; ");
         }
     }
     if (tutti_barrier(*g, TUTTI_CALL(.timeout_ms = CALL_MS)) == TUTTI_OK) {
@@ -183,7 +183,7 @@ static int32_t *allocate(tutti_group *g)
 }
 
 /* The memory outlives the group that it was allocated with. */
-static void look_at_kept(tutti_group *g, int32_t *kept)
+static void check_kept(tutti_group *g, int32_t *kept)
 {
     tutti_error error;
     for (int32_t i = 0; kept && i < KEPT; i++) {
@@ -259,7 +259,7 @@ static void recover(tutti_group *g)
     }
     own->size = g ? tutti_group_size(g) : 0;
     if (g) {
-        look_at_kept(g, kept);
+        check_kept(g, kept);
     }
     for (int32_t r = 0; r < own->size; r++) {
         own->members[r] = tutti_group_global_rank(g, r);
@@ -302,7 +302,7 @@ static bool survives(const struct script *s, int32_t rank)
     return s->steps[rank] == NOWHERE;
 }
 
-static int judge_rank(const struct script *s, int32_t rank, int32_t first)
+static int check_rank(const struct script *s, int32_t rank, int32_t first)
 {
     const struct rank_report *r = &show->reports[rank];
     const struct rank_report *other = &show->reports[first];
@@ -383,7 +383,7 @@ static pid_t start(int32_t number, void (*actor)(int32_t number))
     return pid;
 }
 
-static int judge_newcomer(const struct script *s, pid_t pid)
+static int check_newcomer(const struct script *s, pid_t pid)
 {
     const struct rank_report *r = &show->reports[s->size];
     const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
@@ -415,13 +415,13 @@ static int play(const struct script *s)
     }
     const pid_t newcomer = s->grows ? start(s->size, be_newcomer) : -1;
     wait_for_all(s, pids);
-    failures += newcomer > 0 ? judge_newcomer(s, newcomer) : 0;
+    failures += newcomer > 0 ? check_newcomer(s, newcomer) : 0;
     while (!survives(s, first)) {
         first++;
     }
     for (int32_t rank = 0; rank < s->size; rank++) {
         if (survives(s, rank) || s->stops) {
-            failures += judge_rank(s, rank, first);
+            failures += check_rank(s, rank, first);
         }
     }
     for (int32_t rank = 0; rank < s->size && failures; rank++) {

@@ -13,7 +13,7 @@
 #define INIT_MS    20000 /* too long for the test, if every round took it */
 #define ATTEMPTS   3     /* a rank that arrives after the failed rank has ended cannot learn the cause */
 
-static struct stage *stage;
+static struct round_state *state;
 static int32_t size;
 static int failures;
 
@@ -21,18 +21,18 @@ static bool a_rank_was_missed(void)
 {
     bool missed = false;
     for (int32_t i = 0; i < size; i++) {
-        const tutti_status init = stage->seen[i].init;
+        const tutti_status init = state->seen[i].init;
         missed = missed || init == TUTTI_TIMEOUT || init == TUTTI_PEER_LEFT;
     }
     return missed;
 }
 
-static void check(enum fate fate, enum place place, int32_t occurrence, int32_t victim)
+static void check(enum disturbance disturbance, enum place place, int32_t occurrence, int32_t victim)
 {
     const struct round r = {.size = size,
                             .victim = victim,
                             .point = POINT_INIT,
-                            .fate = fate,
+                            .disturbance = disturbance,
                             .work = WORK_BARRIER,
                             .place = place,
                             .occurrence = occurrence,
@@ -41,10 +41,10 @@ static void check(enum fate fate, enum place place, int32_t occurrence, int32_t 
     char text[COMPLAINT];
     int attempts = 0;
     do {
-        judge(stage, run_round(stage, &r), text);
+        check_results(state, run_round(state, &r), text);
     } while (!text[0] && a_rank_was_missed() && ++attempts < ATTEMPTS);
     if (text[0] || attempts == ATTEMPTS) {
-        tell_round(&r, stderr);
+        print_round(&r, stderr);
         fprintf(stderr, ": %s%s\n", text, attempts == ATTEMPTS ? "a rank was missed in each attempt" : "");
         failures++;
     }
@@ -54,16 +54,16 @@ int main(int argc, char **argv)
 {
     static const int32_t more[] = {0, 1, 2, 3, 4, 6, 8, 12};
     size = argc > 1 ? atoi(argv[1]) : 2;
-    stage = stage_make();
+    state = round_state_make();
     for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
-        check(FATE_NO_DESCRIPTORS, PLACE_TIME, TO_CONNECT + more[i], (int32_t)i % size);
+        check(DISTURBANCE_NO_DESCRIPTORS, PLACE_TIME, TO_CONNECT + more[i], (int32_t)i % size);
     }
     for (int32_t victim = 0; victim < size; victim++) {
         for (int32_t occurrence = 1; occurrence <= 3; occurrence++) { /* the trial, the segment, the doorbell */
-            check(FATE_NO_MEMORY, PLACE_FILE, occurrence, victim);
+            check(DISTURBANCE_NO_MEMORY, PLACE_FILE, occurrence, victim);
         }
-        check(FATE_NO_MEMORY, PLACE_COMMIT, 2, victim);
-        check(FATE_NO_MEMORY, PLACE_MAP, 3, victim);
+        check(DISTURBANCE_NO_MEMORY, PLACE_COMMIT, 2, victim);
+        check(DISTURBANCE_NO_MEMORY, PLACE_MAP, 3, victim);
     }
     return failures != 0;
 }

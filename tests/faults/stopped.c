@@ -9,41 +9,42 @@
 
 #include "faults/support/round.h"
 
-static struct stage *stage;
+static struct round_state *state;
 static int failures;
 
 static void check(struct round r)
 {
     r.init_ms = CALL_MS;
     r.calls = 2;
-    failures += check_round(stage, &r);
+    failures += check_round(state, &r);
 }
 
 int main(int argc, char **argv)
 {
     const int32_t size = argc > 1 ? atoi(argv[1]) : 2;
     const enum work works[] = {WORK_BARRIER, WORK_LARGE_REDUCE};
-    stage = stage_make();
+    state = round_state_make();
     for (int i = 0; i < 2; i++) {
         check((struct round){.size = size,
                              .victim = size - 1 - i,
                              .point = POINT_BETWEEN,
-                             .fate = FATE_STOP,
+                             .disturbance = DISTURBANCE_STOP,
                              .work = works[i],
                              .call_ms = 1500});
         check((struct round){.size = size,
                              .victim = i,
                              .point = POINT_INSIDE,
-                             .fate = FATE_PAUSE,
+                             .disturbance = DISTURBANCE_PAUSE,
                              .work = works[i],
                              .delay_us = 500,
                              .pause_us = 300000, /* so long that the other ranks check its process */
                              .call_ms = CALL_MS});
     }
-    const struct round nothings[] = {{.fate = FATE_MAIN_EXIT, .point = POINT_INSIDE, .work = WORK_GROUPS},
-                                     {.fate = FATE_CALLER_EXIT, .point = POINT_BEFORE_INIT, .work = WORK_ASYNC},
-                                     {.fate = FATE_STORM, .point = POINT_BEFORE_INIT, .work = WORK_MESSAGES},
-                                     {.fate = FATE_STORM, .point = POINT_BEFORE_INIT, .work = WORK_GROUPS}};
+    const struct round nothings[] = {
+        {.disturbance = DISTURBANCE_MAIN_EXIT, .point = POINT_INSIDE, .work = WORK_GROUPS},
+        {.disturbance = DISTURBANCE_CALLER_EXIT, .point = POINT_BEFORE_INIT, .work = WORK_ASYNC},
+        {.disturbance = DISTURBANCE_STORM, .point = POINT_BEFORE_INIT, .work = WORK_MESSAGES},
+        {.disturbance = DISTURBANCE_STORM, .point = POINT_BEFORE_INIT, .work = WORK_GROUPS}};
     for (size_t i = 0; i < sizeof(nothings) / sizeof(nothings[0]); i++) {
         struct round r = nothings[i];
         r.size = size;

@@ -32,13 +32,13 @@ static struct shared *shared;
 static int32_t size;
 static int32_t victim;
 
-static void tell_served(void *unused)
+static void record_served(void *unused)
 {
     (void)unused;
     atomic_store(&shared->served, true);
 }
 
-static void tell_come(void *unused)
+static void record_arrived(void *unused)
 {
     (void)unused;
     atomic_fetch_add(&shared->come, 1);
@@ -86,11 +86,11 @@ static void take_part(int32_t rank)
         pause_us(1000);
     }
     if (rank == 0) {
-        place_arm(PLACE_SEND, 1, tell_served, NULL);
+        place_arm(PLACE_SEND, 1, record_served, NULL);
     } else if (rank == victim) {
         place_arm(PLACE_SEND, shared->message, be_killed, NULL);
     } else {
-        place_arm(PLACE_SEND, FIRST_MESSAGE, tell_come, NULL);
+        place_arm(PLACE_SEND, FIRST_MESSAGE, record_arrived, NULL);
     }
     const tutti_status status = tutti_init(
         TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = size, .store = shared->store, .timeout_ms = CALL_MS),

@@ -76,17 +76,17 @@ int mappings(void)
     return count;
 }
 
-struct possessions {
+struct resources {
     int descriptors;
     int threads;
 };
 
-static struct possessions possessions_now(void)
+static struct resources resources_now(void)
 {
-    return (struct possessions){.descriptors = entries(DESCRIPTORS), .threads = entries(THREADS)};
+    return (struct resources){.descriptors = entries(DESCRIPTORS), .threads = entries(THREADS)};
 }
 
-static void tell_descriptors(struct seen *own)
+static void record_descriptors(struct seen *own)
 {
     for (int fd = STDERR_FILENO + 1; fd < 4096; fd++) {
         char link[40];
@@ -99,18 +99,18 @@ static void tell_descriptors(struct seen *own)
     }
 }
 
-static void look_for_leaks(const struct stage *s, struct seen *own, struct possessions before)
+static void check_leaks(const struct round_state *s, struct seen *own, struct resources before)
 {
-    const bool helped = own == &s->seen[s->round.victim] && is_end(s->round.fate); /* by threads of the test */
-    if (s->round.fate != FATE_STOP && !helped && settles(THREADS, before.threads) > before.threads) {
+    const bool helped = own == &s->seen[s->round.victim] && is_end(s->round.disturbance); /* by threads of the test */
+    if (s->round.disturbance != DISTURBANCE_STOP && !helped && settles(THREADS, before.threads) > before.threads) {
         fault(own, "%d threads, %d before", entries(THREADS), before.threads);
     }
     /* a rank that served a store keeps its server's eventfd until the next server starts or the process ends; the
      * memory of a heap is handed over in a store of its own */
     const int kept = before.descriptors + (s->round.work == WORK_HEAP ? 2 : 1);
-    if (s->round.fate != FATE_STOP && settles(DESCRIPTORS, kept) > kept) {
+    if (s->round.disturbance != DISTURBANCE_STOP && settles(DESCRIPTORS, kept) > kept) {
         fault(own, "%d descriptors, %d before", entries(DESCRIPTORS), before.descriptors);
-        tell_descriptors(own);
+        record_descriptors(own);
     }
     if (mappings() != 0) {
         fault(own, "%d segments still mapped", mappings());
@@ -119,21 +119,21 @@ static void look_for_leaks(const struct stage *s, struct seen *own, struct posse
 
 /* ---- the rank ---------------------------------------------------------------------------------------------------- */
 
-static void await_happening(const struct stage *s)
+static void await_happening(const struct round_state *s)
 {
     while (!atomic_load(&s->happened)) {
         pause_us(500);
     }
 }
 
-static void repeat(struct stage *s, const struct ground *ground, int32_t rank)
+static void repeat(struct round_state *s, const struct ground *ground, int32_t rank)
 {
     const struct round *r = &s->round;
     struct seen *own = &s->seen[rank];
     const bool victim = rank == r->victim;
-    const bool apart = victim && r->fate == FATE_CALLER_EXIT;
+    const bool apart = victim && r->disturbance == DISTURBANCE_CALLER_EXIT;
     const int32_t most = r->point == POINT_BEFORE_DESTROY ? r->calls
-                         : is_end(r->fate)                ? INT32_MAX
+                         : is_end(r->disturbance)         ? INT32_MAX
                                                           : r->calls + 1 + AFTERWARDS;
     for (int32_t step = 1; own->status == TUTTI_OK && step <= most; step++) {
         const bool here = !happens_in_init(r) && r->point != POINT_BEFORE_DESTROY && step == r->calls + 1;
@@ -157,7 +157,7 @@ static void repeat(struct stage *s, const struct ground *ground, int32_t rank)
     }
 }
 
-static void use_group(struct stage *s, tutti_group *g, int32_t rank)
+static void use_group(struct round_state *s, tutti_group *g, int32_t rank)
 {
     struct seen *own = &s->seen[rank];
     struct ground ground;
@@ -172,7 +172,7 @@ static void use_group(struct stage *s, tutti_group *g, int32_t rank)
     }
 }
 
-static _Noreturn void live(struct stage *s, int32_t rank)
+static _Noreturn void live(struct round_state *s, int32_t rank)
 {
     const struct round *r = &s->round;
     struct seen *own = &s->seen[rank];
@@ -180,7 +180,7 @@ static _Noreturn void live(struct stage *s, int32_t rank)
     if (victim) {
         victim_prepare(s);
     }
-    const struct possessions before = possessions_now();
+    const struct resources before = resources_now();
     if (victim && happens_in_init(r)) {
         victim_begin(s);
     }
@@ -201,27 +201,27 @@ static _Noreturn void live(struct stage *s, int32_t rank)
     if (victim) {
         victim_calm(s);
     }
-    look_for_leaks(s, own, before);
+    check_leaks(s, own, before);
     atomic_store(&own->finished, 1);
     _exit(0);
 }
 
 struct lifetime {
-    struct stage *stage;
+    struct round_state *state;
     int32_t rank;
 };
 
 static void *live_in_thread(void *argument)
 {
     const struct lifetime *l = argument;
-    live(l->stage, l->rank);
+    live(l->state, l->rank);
 }
 
-void be_rank(struct stage *s, int32_t rank)
+void be_rank(struct round_state *s, int32_t rank)
 {
     static struct lifetime l;
     l = (struct lifetime){s, rank};
-    if (rank == s->round.victim && s->round.fate == FATE_MAIN_EXIT) {
+    if (rank == s->round.victim && s->round.disturbance == DISTURBANCE_MAIN_EXIT) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, live_in_thread, &l) != 0) {
             abort();

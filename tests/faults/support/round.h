@@ -30,8 +30,8 @@
     X(INSIDE, "inside a call")                                                                                         \
     X(BEFORE_DESTROY, "before destroy")
 
-/* What happens. Up to STOP the other ranks lose the victim; the rest only disturbs it. */
-#define FATES(X)                                                                                                       \
+/* What happens to the victim. Up to STOP the other ranks lose it; otherwise it goes on. */
+#define DISTURBANCES(X)                                                                                                \
     X(KILL, "SIGKILL")                                                                                                 \
     X(SEGV, "SIGSEGV")                                                                                                 \
     X(DUMP, "core dump")                                                                                               \
@@ -82,16 +82,16 @@
     X(POLL, "poll")                                                                                                    \
     X(CLOSE, "close")
 
-#define ENUM_POINT(name, text) POINT_##name,
-#define ENUM_FATE(name, text)  FATE_##name,
-#define ENUM_WORK(name, text)  WORK_##name,
-#define ENUM_PLACE(name, text) PLACE_##name,
+#define ENUM_POINT(name, text)       POINT_##name,
+#define ENUM_DISTURBANCE(name, text) DISTURBANCE_##name,
+#define ENUM_WORK(name, text)        WORK_##name,
+#define ENUM_PLACE(name, text)       PLACE_##name,
 enum point { POINTS(ENUM_POINT) POINT_COUNT };
-enum fate { FATES(ENUM_FATE) FATE_COUNT };
+enum disturbance { DISTURBANCES(ENUM_DISTURBANCE) DISTURBANCE_COUNT };
 enum work { WORKS(ENUM_WORK) WORK_COUNT };
 enum place { PLACES(ENUM_PLACE) PLACE_COUNT };
 extern const char *const point_names[];
-extern const char *const fate_names[];
+extern const char *const disturbance_names[];
 extern const char *const work_names[];
 extern const char *const place_names[];
 
@@ -108,7 +108,7 @@ struct round {
     int32_t size;
     int32_t victim;
     enum point point;
-    enum fate fate;
+    enum disturbance disturbance;
     enum work work;
     enum place place;   /* of POINT_INIT and POINT_INSIDE */
     int32_t occurrence; /* from 1: which visit of the place; else the end of the call */
@@ -135,50 +135,50 @@ struct seen {
     _Atomic int32_t finished; /* the rank has finished */
 };
 
-struct stage {
+struct round_state {
     struct round round;
     char store[64];
     _Atomic int32_t happened; /* it has happened, or is about to */
     _Atomic int32_t reached;  /* at its place */
     int64_t happened_ns;
-    int64_t look_late_ns; /* how much too long the onlooker's first sleep after it took; 0: there was none */
+    int64_t control_late_ns; /* how much too long the control process's first sleep after it took; 0: there was none */
     pid_t pids[RANKS_MOST];
     struct seen seen[RANKS_MOST];
 };
 
-/* ---- stage.c: starts and watches a round ---- */
+/* ---- round_state.c: starts and watches a round ---- */
 
-struct stage *stage_make(void);
+struct round_state *round_state_make(void);
 /* Runs a round; false if a rank hung. Ranks that remained have been killed. */
-bool run_round(struct stage *s, const struct round *r);
+bool run_round(struct round_state *s, const struct round *r);
 
 /* A process of a test that runs no rounds: it ends with this one, or after LIMIT_S. `actor` does not return. */
 pid_t start_actor(void (*actor)(int32_t number), int32_t number);
 
 /* The reason why crashing processes leave no core file in their working directory; NULL if they do. */
 const char *no_core_files(void);
-void tell_round(const struct round *r, FILE *to);
+void print_round(const struct round *r, FILE *to);
 
-/* ---- judge.c: checks what the ranks returned ---- */
+/* ---- check_round.c: checks what the ranks returned ---- */
 
 #define COMPLAINT 4096 /* bytes */
 
 /* Empty if all is as it must be. */
-void judge(const struct stage *s, bool well, char text[COMPLAINT]);
-/* Runs the round and judges it. Prints a complaint; returns the number of them, 0 or 1. */
-int check_round(struct stage *s, const struct round *r);
+void check_results(const struct round_state *s, bool well, char text[COMPLAINT]);
+/* Runs the round and checks its results. Prints a complaint; returns the number of them, 0 or 1. */
+int check_round(struct round_state *s, const struct round *r);
 /* Whether a rank had to wait for the victim when it happened, and got an error that names it. */
-bool has_waited(const struct stage *s, int32_t rank);
+bool has_waited(const struct round_state *s, int32_t rank);
 
-static inline bool is_end(enum fate fate)
+static inline bool is_end(enum disturbance disturbance)
 {
-    return fate <= FATE_STOP;
+    return disturbance <= DISTURBANCE_STOP;
 }
 
 /* The resource is available again after the call. */
-static inline bool is_resource_error(enum fate fate)
+static inline bool is_resource_error(enum disturbance disturbance)
 {
-    return fate == FATE_NO_MEMORY || fate == FATE_NO_DESCRIPTORS;
+    return disturbance == DISTURBANCE_NO_MEMORY || disturbance == DISTURBANCE_NO_DESCRIPTORS;
 }
 
 static inline bool happens_in_init(const struct round *r)
@@ -188,7 +188,7 @@ static inline bool happens_in_init(const struct round *r)
 
 /* ---- rank.c: a rank's life ---- */
 
-_Noreturn void be_rank(struct stage *s, int32_t rank);
+_Noreturn void be_rank(struct round_state *s, int32_t rank);
 
 int64_t now_ns(void);
 void pause_us(int64_t us);

@@ -17,14 +17,14 @@
 
 #define STORM_US 100
 
-static struct stage *stage;
+static struct round_state *state;
 static _Atomic bool noted;
 static struct rlimit descriptors;
 
 static void record_time(void)
 {
-    stage->happened_ns = now_ns();
-    atomic_store(&stage->happened, 1);
+    state->happened_ns = now_ns();
+    atomic_store(&state->happened, 1);
 }
 
 static void crash(rlim_t core)
@@ -41,28 +41,28 @@ static void crash(rlim_t core)
     kill(getpid(), SIGSEGV);
 }
 
-static void suffer_fate(void)
+static void suffer_disturbance(void)
 {
     record_time();
-    switch (stage->round.fate) {
-    case FATE_SEGV:
+    switch (state->round.disturbance) {
+    case DISTURBANCE_SEGV:
         crash(0);
         break;
-    case FATE_DUMP:
+    case DISTURBANCE_DUMP:
         crash(RLIM_INFINITY);
         break;
-    case FATE_QUICK_EXIT:
+    case DISTURBANCE_QUICK_EXIT:
         _exit(7);
-    case FATE_EXIT:
+    case DISTURBANCE_EXIT:
         exit(7);
-    case FATE_EXEC:
+    case DISTURBANCE_EXEC:
         execl("/bin/sleep", "sleep", "1000", (char *)NULL);
         break;
-    case FATE_STOP:
-    case FATE_PAUSE:
+    case DISTURBANCE_STOP:
+    case DISTURBANCE_PAUSE:
         raise(SIGSTOP);
         return;
-    case FATE_MAIN_EXIT:
+    case DISTURBANCE_MAIN_EXIT:
         pthread_exit(NULL);
     default:
         kill(getpid(), SIGKILL);
@@ -82,8 +82,9 @@ static bool is_monitor(void)
 
 static bool is_left_to_another(void)
 {
-    const enum fate fate = stage->round.fate;
-    return fate == FATE_EXIT || fate == FATE_MAIN_EXIT || (fate == FATE_EXEC && is_monitor());
+    const enum disturbance disturbance = state->round.disturbance;
+    return disturbance == DISTURBANCE_EXIT || disturbance == DISTURBANCE_MAIN_EXIT ||
+           (disturbance == DISTURBANCE_EXEC && is_monitor());
 }
 
 void victim_await(void)
@@ -91,7 +92,7 @@ void victim_await(void)
     while (!atomic_load(&noted)) {
         pause_us(50);
     }
-    suffer_fate();
+    suffer_disturbance();
 }
 
 static void *await_in_thread(void *unused)
@@ -106,21 +107,21 @@ static void happen(void)
     if (is_left_to_another()) {
         atomic_store(&noted, true);
     } else {
-        suffer_fate();
+        suffer_disturbance();
     }
 }
 
 static void happen_at_place(void *unused)
 {
     (void)unused;
-    atomic_store(&stage->reached, 1);
+    atomic_store(&state->reached, 1);
     happen();
 }
 
 static void *happen_later(void *unused)
 {
     (void)unused;
-    pause_us(stage->round.delay_us);
+    pause_us(state->round.delay_us);
     happen();
     return NULL;
 }
@@ -149,38 +150,38 @@ static void set_storm(long us)
     }
 }
 
-void victim_prepare(struct stage *s)
+void victim_prepare(struct round_state *s)
 {
     const struct round *r = &s->round;
-    stage = s;
+    state = s;
     if (r->resident > 0) {
         static void *memory; /* to the end */
         memory = malloc(r->resident);
         memset(memory, 1, r->resident);
     }
-    if (r->fate == FATE_EXIT || r->fate == FATE_EXEC) {
+    if (r->disturbance == DISTURBANCE_EXIT || r->disturbance == DISTURBANCE_EXEC) {
         start_thread(await_in_thread);
-    } else if (r->fate == FATE_STORM) {
+    } else if (r->disturbance == DISTURBANCE_STORM) {
         set_storm(STORM_US);
     }
-    if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
+    if (r->disturbance == DISTURBANCE_STORM || r->disturbance == DISTURBANCE_CALLER_EXIT) {
         record_time();
     }
 }
 
-void victim_begin(struct stage *s)
+void victim_begin(struct round_state *s)
 {
     const struct round *r = &s->round;
     const bool in_time = r->place == PLACE_TIME;
-    if (r->fate == FATE_STORM || r->fate == FATE_CALLER_EXIT) {
+    if (r->disturbance == DISTURBANCE_STORM || r->disturbance == DISTURBANCE_CALLER_EXIT) {
         return; /* all the time */
     }
-    if (r->fate == FATE_NO_DESCRIPTORS) {
+    if (r->disturbance == DISTURBANCE_NO_DESCRIPTORS) {
         record_time();
         if (!leave_descriptors(r->occurrence, &descriptors)) {
             abort();
         }
-    } else if (r->fate == FATE_NO_MEMORY) {
+    } else if (r->disturbance == DISTURBANCE_NO_MEMORY) {
         record_time();
         place_fail(r->place, r->occurrence);
     } else if (r->point == POINT_BETWEEN || r->point == POINT_BEFORE_INIT || r->point == POINT_BEFORE_DESTROY) {
@@ -192,21 +193,21 @@ void victim_begin(struct stage *s)
     }
 }
 
-void victim_end(struct stage *s)
+void victim_end(struct round_state *s)
 {
     const struct round *r = &s->round;
     place_disarm();
-    if (r->fate == FATE_NO_DESCRIPTORS) {
+    if (r->disturbance == DISTURBANCE_NO_DESCRIPTORS) {
         setrlimit(RLIMIT_NOFILE, &descriptors);
     }
-    if (r->place != PLACE_TIME && !is_resource_error(r->fate) && !atomic_load(&s->reached)) {
+    if (r->place != PLACE_TIME && !is_resource_error(r->disturbance) && !atomic_load(&s->reached)) {
         happen(); /* the call reached the place less often */
     }
 }
 
-void victim_calm(const struct stage *s)
+void victim_calm(const struct round_state *s)
 {
-    if (s->round.fate == FATE_STORM) {
+    if (s->round.disturbance == DISTURBANCE_STORM) {
         set_storm(0);
     }
 }

@@ -11,11 +11,11 @@
 
 #include "faults/support/round.h"
 
-#define LOOK_US 300 /* between two checks of the ranks */
+#define CONTROL_US 300 /* between two checks of the ranks */
 
 #define TEXT_OF(name, text) text,
 const char *const point_names[] = {POINTS(TEXT_OF)};
-const char *const fate_names[] = {FATES(TEXT_OF)};
+const char *const disturbance_names[] = {DISTURBANCES(TEXT_OF)};
 const char *const work_names[] = {WORKS(TEXT_OF)};
 const char *const place_names[] = {PLACES(TEXT_OF)};
 
@@ -30,9 +30,9 @@ pid_t start_actor(void (*actor)(int32_t number), int32_t number)
     return pid;
 }
 
-struct stage *stage_make(void)
+struct round_state *round_state_make(void)
 {
-    void *memory = mmap(NULL, sizeof(struct stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, sizeof(struct round_state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         abort();
     }
@@ -66,7 +66,7 @@ const char *no_core_files(void)
 #endif
 }
 
-static void start_ranks(struct stage *s)
+static void start_ranks(struct round_state *s)
 {
     const pid_t parent = getpid();
     for (int32_t rank = 0; rank < s->round.size; rank++) {
@@ -84,31 +84,31 @@ static void start_ranks(struct stage *s)
 }
 
 /* Sleeps until the next check of the ranks. If this idle process wakes late, the machine delays the ranks as well. */
-static void sleep_between(struct stage *s)
+static void sleep_between(struct round_state *s)
 {
-    const bool first = atomic_load(&s->happened) && s->look_late_ns == 0;
+    const bool first = atomic_load(&s->happened) && s->control_late_ns == 0;
     const int64_t begun = now_ns();
-    pause_us(LOOK_US);
-    s->look_late_ns = first ? now_ns() - begun - (int64_t)LOOK_US * 1000 : s->look_late_ns;
+    pause_us(CONTROL_US);
+    s->control_late_ns = first ? now_ns() - begun - (int64_t)CONTROL_US * 1000 : s->control_late_ns;
 }
 
 /* A stopped rank goes on: after a while, or when all other ranks have ended. A rank that has become another program is
  * killed. */
-static void attend_victim(const struct stage *s, bool alone)
+static void attend_victim(const struct round_state *s, bool alone)
 {
     const struct round *r = &s->round;
     if (!atomic_load(&s->happened)) {
         return;
     }
-    const bool paused = r->fate == FATE_PAUSE && now_ns() > s->happened_ns + (int64_t)r->pause_us * 1000;
-    if (paused || (r->fate == FATE_STOP && alone)) {
+    const bool paused = r->disturbance == DISTURBANCE_PAUSE && now_ns() > s->happened_ns + (int64_t)r->pause_us * 1000;
+    if (paused || (r->disturbance == DISTURBANCE_STOP && alone)) {
         kill(s->pids[r->victim], SIGCONT);
-    } else if (r->fate == FATE_EXEC && alone) {
+    } else if (r->disturbance == DISTURBANCE_EXEC && alone) {
         kill(s->pids[r->victim], SIGKILL);
     }
 }
 
-bool run_round(struct stage *s, const struct round *r)
+bool run_round(struct round_state *s, const struct round *r)
 {
     static unsigned rounds;
     memset(s, 0, sizeof(*s));
@@ -141,11 +141,11 @@ bool run_round(struct stage *s, const struct round *r)
     return well;
 }
 
-void tell_round(const struct round *r, FILE *to)
+void print_round(const struct round *r, FILE *to)
 {
     const bool placed = r->place != PLACE_TIME;
-    fprintf(to, "%d ranks, %s, %s of rank %d %s", r->size, work_names[r->work], fate_names[r->fate], r->victim,
-            point_names[r->point]);
+    fprintf(to, "%d ranks, %s, %s of rank %d %s", r->size, work_names[r->work], disturbance_names[r->disturbance],
+            r->victim, point_names[r->point]);
     if (placed) {
         fprintf(to, " at %s number %d", place_names[r->place], r->occurrence);
     } else {

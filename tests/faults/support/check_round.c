@@ -15,7 +15,7 @@ __attribute__((format(printf, 2, 3))) static void complain(char *text, const cha
     va_end(arguments);
 }
 
-static bool names_victim(const struct stage *s, const tutti_error *e)
+static bool names_victim(const struct round_state *s, const tutti_error *e)
 {
     char name[64];
     snprintf(name, sizeof(name), "rank %d (process %d", s->round.victim, (int)s->pids[s->round.victim]);
@@ -26,31 +26,31 @@ static bool names_victim(const struct stage *s, const tutti_error *e)
  * has left as well. */
 static bool spreads_alone(const struct round *r)
 {
-    return r->fate == FATE_EXIT && r->work == WORK_MESSAGES;
+    return r->disturbance == DISTURBANCE_EXIT && r->work == WORK_MESSAGES;
 }
 
 /* After exec the process is no member any more but has the same number: only a robust list shows that. */
 static bool is_unseen_exec(const struct round *r)
 {
-    return r->fate == FATE_EXEC && (r->missing & MISSING_ROBUST_LISTS);
+    return r->disturbance == DISTURBANCE_EXEC && (r->missing & MISSING_ROBUST_LISTS);
 }
 
 /* A call that the victim's end has spoilt. Not all calls after a departure are. */
-static bool is_right_end(const struct stage *s, const struct seen *own)
+static bool is_right_end(const struct round_state *s, const struct seen *own)
 {
     const struct round *r = &s->round;
     const tutti_error *e = &own->error;
     if (is_unseen_exec(r)) {
         return own->status == TUTTI_TIMEOUT && names_victim(s, e);
     }
-    switch (r->fate) {
-    case FATE_STOP:
+    switch (r->disturbance) {
+    case DISTURBANCE_STOP:
         return own->status == TUTTI_TIMEOUT && names_victim(s, e) && strstr(e->message, "stopped") != NULL;
-    case FATE_EXIT: /* a leave, once there is a group: only ranks that need this rank notice it */
+    case DISTURBANCE_EXIT: /* a leave, once there is a group: only ranks that need this rank notice it */
         return (own->status == TUTTI_PEER_LEFT || own->status == TUTTI_REVOKED) &&
                (e->suspect == r->victim || spreads_alone(r));
-    case FATE_SEGV:
-    case FATE_DUMP:
+    case DISTURBANCE_SEGV:
+    case DISTURBANCE_DUMP:
         return (own->status == TUTTI_PEER_DEAD || own->status == TUTTI_PEER_CRASHING) && names_victim(s, e);
     default:
         return own->status == TUTTI_PEER_DEAD && names_victim(s, e);
@@ -73,7 +73,7 @@ static bool is_scarcity(tutti_status status)
 
 /* A rank without a resource error of its own names the rank that has one, or its process if only the store's server saw
  * it. */
-static bool names_suspect_victim(const struct stage *s, const tutti_error *e)
+static bool names_suspect_victim(const struct round_state *s, const tutti_error *e)
 {
     char process[32];
     snprintf(process, sizeof(process), "process %d", (int)s->pids[s->round.victim]);
@@ -81,7 +81,7 @@ static bool names_suspect_victim(const struct stage *s, const tutti_error *e)
 }
 
 /* The list behind "missing: rank" contains the victim: it ended before it could write a cause. */
-static bool misses_victim(const struct stage *s, const tutti_error *e)
+static bool misses_victim(const struct round_state *s, const tutti_error *e)
 {
     static const char missing[] = "missing: rank ";
     const char *list = strstr(e->message, missing);
@@ -101,7 +101,7 @@ static bool misses_victim(const struct stage *s, const tutti_error *e)
 /* The victim may end at any time of init: then some ranks have their group and notice the end later, and others have
  * none. A victim that has left no record is reported missing at the deadline, or (-1) only as the process that served
  * the store. */
-static bool is_right_init(const struct stage *s, const struct seen *own)
+static bool is_right_init(const struct round_state *s, const struct seen *own)
 {
     const tutti_error *e = &own->error;
     switch (own->init) {
@@ -116,7 +116,7 @@ static bool is_right_init(const struct stage *s, const struct seen *own)
 
 /* If the victim lacks a resource, its error says which. The other ranks name the victim: it lacks a resource, or it has
  * left because of that. If it cannot even reach the rendezvous, it is reported missing there. */
-static bool is_expected_resource_error(const struct stage *s, int32_t rank, tutti_status status)
+static bool is_expected_resource_error(const struct round_state *s, int32_t rank, tutti_status status)
 {
     const bool in_init = s->seen[rank].init != TUTTI_OK;
     const tutti_error *e = &s->seen[rank].error;
@@ -143,7 +143,7 @@ static bool may_be_ahead(const struct round *r)
     return r->work == WORK_BROADCAST || r->work == WORK_ROOTED || r->work == WORK_MESSAGES;
 }
 
-static void judge_end(const struct stage *s, int32_t rank, char *text)
+static void check_end(const struct round_state *s, int32_t rank, char *text)
 {
     const struct round *r = &s->round;
     const struct seen *own = &s->seen[rank];
@@ -162,10 +162,10 @@ static void judge_end(const struct stage *s, int32_t rank, char *text)
     }
 }
 
-static void judge_disturbance(const struct stage *s, int32_t rank, char *text)
+static void check_disturbed(const struct round_state *s, int32_t rank, char *text)
 {
     const struct seen *own = &s->seen[rank];
-    const bool resource_error = is_resource_error(s->round.fate);
+    const bool resource_error = is_resource_error(s->round.disturbance);
     if (own->init != TUTTI_OK) {
         if (!resource_error || !is_expected_resource_error(s, rank, own->init)) {
             complain(text, "rank %d: init gives %s \"%s\"; ", rank, tutti_status_name(own->init), own->error.message);
@@ -183,7 +183,7 @@ static bool is_right_resumed(const struct round *r, const struct seen *victim)
            (victim->status == TUTTI_REVOKED || (r->point != POINT_BETWEEN && victim->status == TUTTI_TIMEOUT));
 }
 
-void judge(const struct stage *s, bool well, char text[COMPLAINT])
+void check_results(const struct round_state *s, bool well, char text[COMPLAINT])
 {
     const struct round *r = &s->round;
     const struct seen *victim = &s->seen[r->victim];
@@ -193,7 +193,7 @@ void judge(const struct stage *s, bool well, char text[COMPLAINT])
     }
     for (int32_t i = 0; i < r->size; i++) {
         const struct seen *own = &s->seen[i];
-        if (i == r->victim && is_end(r->fate)) {
+        if (i == r->victim && is_end(r->disturbance)) {
             continue;
         }
         if (!atomic_load(&own->finished)) {
@@ -203,33 +203,33 @@ void judge(const struct stage *s, bool well, char text[COMPLAINT])
         if (own->faults[0]) {
             complain(text, "rank %d: %s", i, own->faults);
         }
-        if (is_end(r->fate)) {
-            judge_end(s, i, text);
+        if (is_end(r->disturbance)) {
+            check_end(s, i, text);
         } else {
-            judge_disturbance(s, i, text);
+            check_disturbed(s, i, text);
         }
     }
-    if (r->fate == FATE_STOP && !is_right_resumed(r, victim)) {
+    if (r->disturbance == DISTURBANCE_STOP && !is_right_resumed(r, victim)) {
         complain(text, "the one that was resumed: %s \"%s\" %s", tutti_status_name(victim->status),
                  victim->error.message, victim->faults);
     }
 }
 
-bool has_waited(const struct stage *s, int32_t rank)
+bool has_waited(const struct round_state *s, int32_t rank)
 {
     const struct seen *own = &s->seen[rank];
-    return rank != s->round.victim && is_end(s->round.fate) && own->init == TUTTI_OK && own->status != TUTTI_OK &&
-           own->began_ns < s->happened_ns;
+    return rank != s->round.victim && is_end(s->round.disturbance) && own->init == TUTTI_OK &&
+           own->status != TUTTI_OK && own->began_ns < s->happened_ns;
 }
 
-int check_round(struct stage *s, const struct round *r)
+int check_round(struct round_state *s, const struct round *r)
 {
     char text[COMPLAINT];
-    judge(s, run_round(s, r), text);
+    check_results(s, run_round(s, r), text);
     if (text[0] == '\0') {
         return 0;
     }
-    tell_round(r, stderr);
+    print_round(r, stderr);
     fprintf(stderr, ": %s\n", text);
     return 1;
 }
