@@ -191,7 +191,7 @@ def reductions(compare, dtypes, ops, shapes, layouts):
                             compare.check(f"{call.__name__} {where}", call)
 
 
-def moves():
+def copies():
     compare = Comparison()
     all_cases(compare, DTYPES, [(4, 6)], ["plain"])
     all_cases(compare, [torch.float32, torch.complex64], SHAPES, ["plain", "transposed", "gaps"])
@@ -212,8 +212,8 @@ class AgainstGloo(unittest.TestCase):
                 faults = [f for of_rank in ranks.run(size, function) for f in of_rank]
                 self.assertFalse(faults, "\n".join(faults[:20]))
 
-    def test_moves(self):
-        self.compare(moves)
+    def test_copies(self):
+        self.compare(copies)
 
     def test_reductions(self):
         self.compare(sums)

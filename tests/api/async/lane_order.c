@@ -158,7 +158,7 @@ struct seen {
     tutti_status inside[4];
 };
 
-static void look_inside(tutti_status status, const tutti_error *error, void *user)
+static void check_inside(tutti_status status, const tutti_error *error, void *user)
 {
     struct seen *s = user;
     EXPECT(status == TUTTI_OK && error->status == TUTTI_OK && error->operation == TUTTI_OP_BARRIER);
@@ -181,7 +181,7 @@ static tutti_status callbacks(tutti_group *g, uint32_t flags)
         hold_back(g);
     }
     EXPECT_OK(
-        tutti_barrier_async(g, TUTTI_CALL(.flags = flags, .callback = look_inside, .user = &s, .error = &e), &s.own));
+        tutti_barrier_async(g, TUTTI_CALL(.flags = flags, .callback = check_inside, .user = &s, .error = &e), &s.own));
     EXPECT(e.status == TUTTI_OK);
     memset(&e, 0x5a, sizeof(e));
     if (tutti_group_rank(g) == 0) {

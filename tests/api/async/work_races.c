@@ -244,7 +244,7 @@ static tutti_status nothing_behind(tutti_group *g, void *user)
 
 enum { LIMIT, TOKEN, DESCRIPTOR, WAYS };
 
-static void look_a_while(tutti_work *work)
+static void poll_a_while(tutti_work *work)
 {
     int32_t ended = 0;
     for (int looks = 0; looks < 300 && !ended; looks++) {
@@ -281,24 +281,24 @@ static void push(tutti_group *g, bool message, int way, _Atomic int *started)
         }
         return;
     }
-    struct second looker = {.given = 0};
+    struct second poller = {.given = 0};
     tutti_cancel_token *token;
     EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, NULL));
-    begin(&looker, look_a_while);
+    begin(&poller, poll_a_while);
     int64_t begun_ms = now_ms();
     for (int round = 1; wants_another(round, 5000, begun_ms, 200); round++) {
         tutti_work *work;
         EXPECT_OK(message ? tutti_recv_async(g, &out, 1, 5, TUTTI_CALL(.timeout_ms = LONG_MS), NULL, &work)
                           : start_add(g, &x, &y, LONG_MS, &work));
-        give(&looker, work, round);
+        give(&poller, work, round);
         reach(started, round);
         EXPECT(ends(work, way, token));
-        EXPECT(reaches(&looker.done, round));
+        EXPECT(reaches(&poller.done, round));
         EXPECT_OK(tutti_work_wait(work, LONG_MS));
         EXPECT_OK(tutti_work_release(work));
     }
     reach(started, STOP);
-    end(&looker);
+    end(&poller);
     EXPECT_OK(tutti_cancel_token_destroy(token, NULL));
 }
 
@@ -328,7 +328,7 @@ static void wake_lane(tutti_group *g)
 
 /* Rank 2 arrives at a gather and leaves the group. A poll of rank 0 must not begin to wait for rank 1, which comes only
  * after the poll. */
-static void look_after_departure(tutti_group *g, int round)
+static void poll_after_departure(tutti_group *g, int round)
 {
     static _Atomic int begun;
     static _Atomic int left;
@@ -364,14 +364,14 @@ static void look_after_departure(tutti_group *g, int round)
     }
 }
 
-static tutti_status looks_never_wait(tutti_group *world, void *user)
+static tutti_status polls_never_wait(tutti_group *world, void *user)
 {
     (void)user;
     const int32_t ranks[3] = {0, 1, 2};
     for (int round = 1; round <= 8; round++) {
         tutti_group *g;
         EXPECT_OK(tutti_group_create(world, ranks, 3, NULL, &g, NULL));
-        look_after_departure(g, round);
+        poll_after_departure(g, round);
     }
     return TUTTI_OK;
 }
@@ -455,7 +455,7 @@ int main(void)
     test_ranks(2, late_in_step);
     test_ranks(2, nothing_behind);
     test_ranks(2, pushes);
-    test_ranks(3, looks_never_wait);
+    test_ranks(3, polls_never_wait);
     test_ranks(2, waits_inside);
     return test_result();
 }

@@ -17,7 +17,7 @@
 #include "device_state.h"
 
 enum { QUARANTINED = 256 };
-#define GRAVE_BYTES ((size_t)8 << 30)
+#define QUARANTINE_BYTES ((size_t)8 << 30)
 
 /* Sorted by `begin`. */
 static struct tti_double_block **blocks;
@@ -33,7 +33,7 @@ static struct quarantined {
 } quarantine_list[QUARANTINED];
 static size_t quarantine_first;
 static size_t quarantine_count;
-static size_t grave_bytes;
+static size_t quarantined_bytes;
 
 /* Addresses are handed out as numbers, and come back as pointers. */
 static void *pointer_to(uintptr_t address)
@@ -114,15 +114,15 @@ bool tti_double_block_add(struct tti_double_block *block)
 
 static void quarantine(uintptr_t begin, size_t bytes)
 {
-    while (quarantine_count > 0 && (quarantine_count == QUARANTINED || grave_bytes + bytes > GRAVE_BYTES)) {
+    while (quarantine_count > 0 && (quarantine_count == QUARANTINED || quarantined_bytes + bytes > QUARANTINE_BYTES)) {
         const struct quarantined *oldest = &quarantine_list[quarantine_first];
         munmap(pointer_to(oldest->begin), oldest->bytes);
-        grave_bytes -= oldest->bytes;
+        quarantined_bytes -= oldest->bytes;
         quarantine_first = (quarantine_first + 1) % QUARANTINED;
         quarantine_count--;
     }
     quarantine_list[(quarantine_first + quarantine_count++) % QUARANTINED] = (struct quarantined){begin, bytes};
-    grave_bytes += bytes;
+    quarantined_bytes += bytes;
 }
 
 static bool has_file(const struct tti_double_block *block)

@@ -275,7 +275,7 @@ static void reduce_scatter(tutti_group *group)
 /* ---- data movement ----------------------------------------------------------------------------------------------- */
 
 /* Bytes, whatever the dtype. */
-static void moves(tutti_group *group, tutti_dtype dtype)
+static void copies(tutti_group *group, tutti_dtype dtype)
 {
     const int64_t count = COUNT;
     const int64_t twice = RANKS * COUNT;
@@ -396,7 +396,7 @@ int main(void)
     reduce(group);
     reduce_scatter(group);
     for (tutti_dtype dtype = 1; dtype < TUTTI_DTYPE_COUNT; dtype++) {
-        moves(group, dtype);
+        copies(group, dtype);
     }
     barrier(group);
     asynchronous(group);

@@ -185,7 +185,7 @@ static void reduce_scatter(tutti_group *group)
     give_back(group, &out);
 }
 
-static void moves(tutti_group *group)
+static void copies(tutti_group *group)
 {
     int32_t values[RANKS * COUNT];
     struct vector own;
@@ -296,7 +296,7 @@ int main(int argc, char **argv)
     all_reduce(group, MANY, 4);
     reduce(group);
     reduce_scatter(group);
-    moves(group);
+    copies(group);
     messages(group);
     refusals(group);
     call_counter_take(COUNTED_BARRIER);

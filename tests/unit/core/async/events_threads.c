@@ -269,7 +269,7 @@ static struct record *record_make(struct storm *s, tutti_events *events, int64_t
     return r;
 }
 
-static void *tell_on(void *user)
+static void *notify_until_stopped(void *user)
 {
     struct storm *s = user;
     for (int i = 0; atomic_load(&s->working) > 0; i = (i + 1) % WORKERS) {
@@ -331,7 +331,7 @@ static void *work_on(void *user)
     return NULL;
 }
 
-static void changes_while_telling(void **state)
+static void changes_while_notifying(void **state)
 {
     (void)state;
     struct storm s = {.group = group_make()};
@@ -346,7 +346,7 @@ static void changes_while_telling(void **state)
             workers[i] = (struct worker){.storm = &s, .index = i};
             assert_int_equal(pthread_create(&threads[i], NULL, work_on, &workers[i]), 0);
         } else {
-            assert_int_equal(pthread_create(&threads[i], NULL, tell_on, &s), 0);
+            assert_int_equal(pthread_create(&threads[i], NULL, notify_until_stopped, &s), 0);
         }
     }
     for (int i = 0; i < WORKERS + TELLERS; i++) {
@@ -365,7 +365,7 @@ int main(void)
         cmocka_unit_test(removal_waits),
         cmocka_unit_test(others_change_without_waiting),
         cmocka_unit_test(circles_are_refused),
-        cmocka_unit_test(changes_while_telling),
+        cmocka_unit_test(changes_while_notifying),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

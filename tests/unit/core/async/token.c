@@ -21,7 +21,7 @@ static void wait_until_fired(tutti_cancel_token *token)
     assert_true(fired(token));
 }
 
-static void tells_each_link_once(void **state)
+static void notifies_each_link_once(void **state)
 {
     (void)state;
     struct listener l[4] = {listener(false), listener(true), listener(true), listener(false)};
@@ -355,7 +355,7 @@ static void forked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tells_each_link_once),
+        cmocka_unit_test(notifies_each_link_once),
         cmocka_unit_test(unlinks_in_any_order),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(families),

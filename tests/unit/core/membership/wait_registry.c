@@ -140,7 +140,7 @@ static void test_old(void **state)
 }
 
 /* A rank whose record arrives while another rank polls counts as present. */
-static void *tell_later(void *argument)
+static void *notify_later(void *argument)
 {
     const tutti_op op = call_of(TUTTI_OP_ALL_REDUCE, 0, 1);
     struct job *job = argument;
@@ -158,7 +158,7 @@ static void test_late(void **state)
     struct job job;
     (void)state;
     job_open(&job, "memory:waits-late");
-    assert_int_equal(pthread_create(&thread, NULL, tell_later, &job), 0);
+    assert_int_equal(pthread_create(&thread, NULL, notify_later, &job), 0);
     expect(job.ranks[0], &op, LONG_MS, -1, ": all ranks are in it");
     pthread_join(thread, NULL);
     job_close(&job);
