@@ -7,7 +7,7 @@
  *   tti_subgroup_offer        the other members can find this rank's share
  *   tti_subgroup_await        until a member's share is found; once for each member
  *   tti_subgroup_finish       the group is there
- *   tti_subgroup_withdraw     instead: the group does not come about in this way
+ *   tti_subgroup_withdraw     instead: the group is not formed in this way
  *   tti_subgroup_end
  */
 #ifndef TTI_BACKENDS_SHM_SUBGROUP_H
@@ -28,7 +28,7 @@ void tti_subgroup_offer(struct tti_subgroup *subgroup);
 enum tti_subgroup_found {
     TTI_SUBGROUP_ABSENT,
     TTI_SUBGROUP_FOUND,
-    TTI_SUBGROUP_WITHDRAWN, /* the member has given up, or makes the group without its parent */
+    TTI_SUBGROUP_WITHDRAWN, /* the member has aborted, or makes the group without its parent */
     TTI_SUBGROUP_CORRUPT    /* what it offers is impossible */
 };
 

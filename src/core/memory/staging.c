@@ -153,7 +153,7 @@ static tutti_status store(const struct staged_run *x, int64_t k)
 }
 
 /* In a rooted call some ranks do not wait, and would learn of a mismatch only after the first chunk, when the others
- * have given up. So all ranks wait before it: TUTTI_CANCELLABLE makes the engine run its round before the call. */
+ * have aborted. So all ranks wait before it: TUTTI_CANCELLABLE makes the engine run its round before the call. */
 static uint32_t round_before(const struct staged_run *x, int64_t k)
 {
     const bool can = (tti_engine_capabilities(x->engine, x->state) & TUTTI_CAP_CANCEL) != 0;

@@ -30,7 +30,7 @@ struct tti_staging_block {
     size_t bytes;
     bool there; /* memory of the device; else pinned memory of the host */
     bool taken;
-    bool kept; /* stays taken until the group ends: a copy that was given up may still be under way */
+    bool kept; /* stays taken until the group ends: a copy whose wait has timed out may still be under way */
 };
 
 struct tti_staging {

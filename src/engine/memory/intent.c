@@ -2,11 +2,11 @@
 /*
  * Intents: no rank touches a tensor whose owner's call has returned an error. Dekker's pattern, all seq_cst:
  *   a rank that touches another rank's tensor   stores its intent, then reads the alarm, before each chunk
- *   a rank that gives up                        raises the alarm, then reads all intents
+ *   a rank that aborts                          raises the alarm, then reads all intents
  * So either the first sees the alarm and stops, or the second sees the intent and waits for the end of the chunk.
  * Chunks are short. Cost: two stores and a load for each chunk of 64 KiB.
  *
- * A thread always ends its chunk. A process may be stopped or killed in the middle of one. Then the rank that gives up
+ * A thread always ends its chunk. A process may be stopped or killed in the middle of one. Then the rank that aborts
  * takes its own output away instead: at once if the death is known, else after TTI_INTENT_WAIT_NS. It maps fresh pages
  * over the output, so later writes go to pages that no process owns. tests/models/intent.pml checks the protocol.
  */

@@ -7,7 +7,7 @@
 #include "engine/lane.h"
 
 #define TTI_INTENT_BYTES   65536u   /* of a chunk, at most */
-#define TTI_INTENT_WAIT_NS 20000000 /* how long a rank that gives up waits for the end of another process's chunk */
+#define TTI_INTENT_WAIT_NS 20000000 /* how long a rank that aborts waits for the end of another process's chunk */
 
 /* Whether waiting for the end of a rank's chunk until `until_ns` is useless. A thread always ends its chunk. */
 static inline bool tti_chunk_is_lost(const struct tti_engine *e, int rank, int64_t until_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for a word of another rank. Order of the rooms: wait < failure < memory < arrival < collectives.
+ * Waiting for a word of another rank. Order of the rooms: wait < failure < memory < arrival < collectives, p2p.
  *
  * A wait that takes long notices that the alarm has changed, that the publisher has left, that the publisher's number
  * is impossible, or that the deadline has passed. It does not know what these mean. It asks failure/ through a table of

@@ -103,7 +103,7 @@ static void drop(struct tti_server *server)
     }
 }
 
-/* Joins a server that has ended and takes it out of the list. The process lock is held, and given up meanwhile. */
+/* Joins a server that has ended and takes it out of the list. The process lock is held, and released meanwhile. */
 static void join(struct tti_server *server)
 {
     server->joined = true;

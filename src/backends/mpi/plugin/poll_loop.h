@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One wait as a loop of polls: when to test, to yield, to sleep and to give up. */
+/* One wait as a loop of polls: when to test, to yield, to sleep and to end. */
 #ifndef TTI_BACKENDS_MPI_PLUGIN_POLL_LOOP_H
 #define TTI_BACKENDS_MPI_PLUGIN_POLL_LOOP_H
 

@@ -2,7 +2,7 @@
 /*
  * The entry barrier of every collective: every rank sends every other rank a call record, and goes on when it has the
  * records of all. So a rank knows which ranks are missing, and compares the calls before anything is written. At its
- * deadline it can give up: it cancels the receives, and MPI holds no tensor.
+ * deadline it can end the call: it cancels the receives, and MPI holds no tensor.
  *
  * Small data are sent with the records. A small all_reduce, reduce or broadcast then ends here, in one step (the
  * one-shot algorithm); recursive doubling takes log2(n).
@@ -237,7 +237,7 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
     return status;
 }
 
-/* Whether another rank may have given up this call before this rank entered it. Records do not show it. In that case
+/* Whether another rank may have aborted this call before this rank entered it. Records do not show it. In that case
  * all records were here at the first poll, and the coarse clock has ticked since the lane's last call of this kind. */
 static bool may_be_late(const struct tti_mpi_call *c)
 {
