@@ -270,7 +270,7 @@ def rows_of(table):
     return len(re.findall(r"^ +[0-9]", table.read_text(encoding="utf-8", errors="replace"), re.MULTILINE))
 
 
-def wait_for(process, limit, look):
+def wait_for(process, limit, poll):
     end = time.monotonic() + limit
     while True:
         try:
@@ -278,7 +278,7 @@ def wait_for(process, limit, look):
         except subprocess.TimeoutExpired:
             if time.monotonic() >= end:
                 raise
-            look()
+            poll()
 
 
 def key_of(contender, repetition):

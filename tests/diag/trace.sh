@@ -118,7 +118,7 @@ check_line metrics '^tutti_operations_total\{job="run-[^"]+",host="[^"]*",rank="
 check_line metrics '^tutti_operation_bytes_total\{.*operation="all_reduce"\} 3145888$' "metrics"
 check_line metrics '^tutti_operation_failures_total\{.*operation="barrier"\} 0$' "metrics"
 
-# A rank that does not come to tutti_init is named as well.
+# A rank that does not call tutti_init is named as well.
 start "$program" absent
 wait_for_lines out ready 1
 reports '^tutti run: suspect: rank 1 \(process [0-9]+, sleeping\) has not arrived at init of 3 ranks, where 2 ranks wait for it, for .*: none yet$'

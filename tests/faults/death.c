@@ -53,7 +53,7 @@ int main(int argc, char **argv)
                              .calls = 1,
                              .delay_us = 1000});
     }
-    /* before init and during init: the error of the other ranks depends on how far the victim has come */
+    /* before init and during init: the error of the other ranks depends on how far the victim is */
     check((struct round){.size = size, .victim = last, .point = POINT_BEFORE_INIT, .init_ms = 1500});
     check((struct round){.size = size, .victim = 0, .point = POINT_INIT, .delay_us = 1000, .init_ms = 1500});
     /* a rank that leaves while sub-groups are made is missing there */

@@ -36,7 +36,7 @@ struct table {
 struct course {
     const char *last; /* record of the victim */
     int32_t victim;
-    bool all_come;       /* else the last rank does not come */
+    bool all_join;       /* else the last rank does not join */
     bool calls;          /* the other ranks get the group, and the first call reports the victim */
     int signal;          /* that ends it; 0: it exits with status 3 */
     tutti_status status; /* that the others get */
@@ -177,12 +177,12 @@ static int32_t in_order(int32_t i)
 static int run(const struct course *c)
 {
     const int32_t size = state->round.size;
-    const int32_t coming = c->all_come ? size : size - 1;
+    const int32_t joining = c->all_join ? size : size - 1;
     int failures = 0;
     course = c;
     table->used = 0;
     memset(state->seen, 0, sizeof(state->seen));
-    for (int32_t i = 0; i < coming; i++) {
+    for (int32_t i = 0; i < joining; i++) {
         const int32_t rank = in_order(i);
         const pid_t pid = fork();
         if (pid == 0) {
@@ -193,7 +193,7 @@ static int run(const struct course *c)
         }
         state->pids[rank] = pid;
     }
-    for (int32_t i = coming - 1; i >= 0; i--) {
+    for (int32_t i = joining - 1; i >= 0; i--) {
         const int32_t rank = in_order(i);
         const struct seen *own = &state->seen[rank];
         int code = 0;
@@ -214,13 +214,13 @@ int main(int argc, char **argv)
 {
     static const char *const killed = "was killed by signal 9";
     const struct course courses[] = {
-        {"hello/1", 1, .all_come = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {"hello/1", 1, .all_join = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
         {"hello/1", 1, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
         {"hello/1", 1, .status = TUTTI_PEER_DEAD, .words = "has ended at once, with exit status 3"},
-        {"ready/1", 1, .all_come = true, .calls = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
-        {"hello/0", 0, .all_come = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
+        {"ready/1", 1, .all_join = true, .calls = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {"hello/0", 0, .all_join = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
          .words = "did not leave its record"},
-        {"hello/1", 1, .all_come = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
+        {"hello/1", 1, .all_join = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
          .words = "did not offer its memory"},
     };
     int failures = 0;

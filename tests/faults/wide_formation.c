@@ -44,7 +44,7 @@ static void record_arrived(void *unused)
     atomic_fetch_add(&shared->come, 1);
 }
 
-/* Once all have come: after a loss, the rank that serves the store does not wait for others. */
+/* Once all have arrived: after a loss, the rank that serves the store does not wait for others. */
 static void be_killed(void *unused)
 {
     (void)unused;

@@ -61,7 +61,7 @@ check_count out 'failed: rank 3 expects 4 ranks and 2 lanes, but rank [0-2] expe
     "all others name the rank that does not fit"
 check_line out '\[3\] failed: rank 0 expects 4 ranks and 1 lanes, but rank 3' "this rank gets the error, too"
 
-# A host that does not come: every rank gets an error at its deadline, which names the missing rank.
+# A host that does not join: every rank gets an error at its deadline, which names the missing rank.
 TUTTI_TIMEOUT_MS=30000 TUTTI_BACKEND=hier run_hosts --hosts 2 --launcher plain -- "$here/ranks_of" AABBC "$hello" init
 check_status 1 "a host is missing"
 check_count out 'failed: init of 5 ranks waited [0-9]+ ms; missing: rank 4( |$)' 4 "all others name the rank of the missing host"

@@ -239,7 +239,7 @@ def monitored():
         )
     dist.barrier()
     tutti.torch.monitored_barrier(timeout=60)
-    if rank:  # too early: rank 0 sees that these ranks have given up
+    if rank:  # too early: rank 0 sees that these ranks have aborted
         raises(
             dist.DistBackendError,
             f"Rank {rank} successfully reached monitoredBarrier",

@@ -344,7 +344,7 @@ static void *wait_for_all(void *argument)
     return NULL;
 }
 
-/* Takes the members that have ended, until all have come. */
+/* Takes the members that have ended, until all have been taken. */
 static void consume(struct mill *m)
 {
     bool more = true;

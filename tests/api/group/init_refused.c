@@ -55,7 +55,7 @@ static void missing_server(int32_t index, void *user)
 }
 
 /* Processes 0 and 1 both come as rank 0 of 2, process 2 as rank 1. One of the first two is refused, and its end does
- * not disturb the others. They stay until the refused process has come: after the end of a job it would get another
+ * not disturb the others. They stay until the refused process has tried: after the end of a job it would get another
  * error. */
 struct claims {
     const char *store;

@@ -76,7 +76,7 @@ static tutti_status small_ones(tutti_group *g, void *user)
 }
 
 /* Receives with callbacks end in any order, however many there are: rank 1 sends to the oldest first, and the next
- * message only when the callback for the one before has come. */
+ * message only when the callback for the one before has been called. */
 static tutti_status one_callback_after_another(tutti_group *g, void *user)
 {
     (void)user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=3,4 timeout=120 trees=release,debug,address,undefined */
 /*
- * One rank does not come. The rank whose deadline passes first and the ranks that read its record say the same
+ * One rank does not call. The rank whose deadline passes first and the ranks that read its record say the same
  * sentence: what waited for how long, and which rank has not arrived.
  */
 #include <stdbool.h>

@@ -153,7 +153,7 @@ static void other_settings(void)
     }
 }
 
-/* A member that does not come: all that have come name it, and later ones can be made. */
+/* A member that does not join: all that have joined name it, and later ones can be made. */
 static void missing(void)
 {
     const unsigned all = (1U << ranks) - 1;

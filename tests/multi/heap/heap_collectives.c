@@ -283,8 +283,8 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
     DLTensor t = tutti_tensor_1d(block, &count, TUTTI_F32);
     tutti_status status = TUTTI_OK;
     bool anybody = false;
-    /* If that rank need not wait, the call succeeds and tests nothing. After some such calls the rank comes
-     * early, and in the last call the other ranks come when it has given up. */
+    /* If that rank need not wait, the call succeeds and tests nothing. After some such calls the rank calls
+     * early, and in the last call the other ranks call when it has returned. */
     const int last = 40;
     for (int i = 0; i <= last && !anybody; i++) {
         int32_t hasty = i % tutti_group_size(g);
@@ -295,7 +295,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
         if (i >= 20 && rank != hasty) {
             memset(block, 0, bytes);
         }
-        bool after_deadline = i == last; /* the other ranks come when that rank has given up */
+        bool after_deadline = i == last; /* the other ranks call when that rank has returned */
         if (after_deadline && rank != hasty) {
             EXPECT_OK(tutti_barrier(world, NULL));
         }

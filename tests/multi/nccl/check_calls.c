@@ -43,7 +43,7 @@ static void out_of_step(tutti_group *g)
     }
 }
 
-/* The last rank does not come: the other ranks get that error before anything is on the device, and the group fails. */
+/* The last rank does not call: the other ranks get that error before anything is on the device, and the group fails. */
 static void missing(tutti_group *g)
 {
     if (rank < ranks - 1) {

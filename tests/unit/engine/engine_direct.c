@@ -2,7 +2,7 @@
 /* tutti-test: timeout=120 */
 /*
  * Zero copy: right results without staging, and no rank touches memory whose owner has returned. For the second, ranks
- * give up in the middle of a large call, fill their buffers with a pattern at once, and check it while their peers are
+ * abort in the middle of a large call, fill their buffers with a pattern at once, and check it while their peers are
  * still in the call. Also which ranks write past the caches: all alike, but never over the input that they have just
  * read.
  */
@@ -70,7 +70,7 @@ static int give_up(struct cluster *c, int rank)
     for (int call = 0; call < 50 && status == TUTTI_OK; call++) {
         tutti_error e;
         tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, COUNT, 0);
-        op.timeout_ms = rank == 1 ? 1 : 60000; /* rank 1 gives up soon */
+        op.timeout_ms = rank == 1 ? 1 : 60000; /* rank 1 aborts soon */
         status = tti_engine_run(c->engines[rank], &op, &e);
         if (status == TUTTI_OK && rank != 1) {
             sched_yield();
@@ -93,7 +93,7 @@ static int give_up(struct cluster *c, int rank)
 static void returned_memory_is_left_alone(void **state)
 {
     (void)state;
-    /* on an idle machine a round may end before a rank gives up: then it does not count */
+    /* on an idle machine a round may end before a rank aborts: then it does not count */
     for (int round = 0; round < 500 && atomic_load(&gave_up) < 40; round++) {
         struct cluster c;
         assert_int_equal(cluster_open(&c, 4, 1, 16384, (struct waiting){0, 0, 0}), 0);

@@ -145,7 +145,7 @@ static void many_windows(void **state)
     }
 }
 
-/* Rank 1 gives up in the middle of a long call. Rank 0 is only slower. It must not take old bytes in the stage for
+/* Rank 1 aborts in the middle of a long call. Rank 0 is only slower. It must not take old bytes in the stage for
  * data: a rank that returns OK has the right result. */
 static int impatient(struct cluster *c, int rank, tutti_operation kind)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
 /*
- * The suspects of a timeout. When a rank's deadline passes, peers may have given up or ended because of another rank:
+ * The suspects of a timeout. When a rank's deadline passes, peers may have aborted or ended because of another rank:
  * they are no suspects. The test plays all ranks but 0.
  */
 #include <setjmp.h>
@@ -19,7 +19,7 @@
 
 #define CALL_MS 30
 
-/* A rank has given up because of another one, and the alarm has not been seen yet. */
+/* A rank has aborted because of another one, and the alarm has not been seen yet. */
 static void give_up(struct cluster *c, int rank, int32_t lane, int suspect)
 {
     struct tti_fault *f = tti_fault_of(c->engines[0], rank);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How groups of the backend nccl fail: errors of a call and of the network, ranks that do not come, kernels that never
+ * How groups of the backend nccl fail: errors of a call and of the network, ranks that do not call, kernels that never
  * end, aborts that never return, and peers that never close. Every call must return with an error that says what
  * happened. The ranks' watchdog detects a call that does not return.
  *
@@ -124,7 +124,7 @@ static void abort_hangs(struct rank *r)
     _exit(0); /* threads and memory stay behind, as expected */
 }
 
-/* The last rank does not come, and closes its group instead. */
+/* The last rank does not call, and closes its group instead. */
 static void rank_stays_away(struct rank *r)
 {
     tutti_error error;

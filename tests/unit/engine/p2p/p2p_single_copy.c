@@ -2,7 +2,7 @@
 /* tutti-test: timeout=120 */
 /*
  * Messages that the kernel copies once: the size from which on, and the path when the kernel cannot read or need not.
- * Also: what a sender may do with its memory after it has given up, and names that refer to no memory.
+ * Also: what a sender may do with its memory after it has aborted, and names that refer to no memory.
  */
 #include <unistd.h>
 

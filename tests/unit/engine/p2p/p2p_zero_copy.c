@@ -2,7 +2,7 @@
 /* tutti-test: timeout=120 */
 /*
  * Messages that are copied once: either side's tensor can be reached, sizes at each boundary, and more offers than may
- * be open. Also: a side that gives up in the middle and reuses its memory, and corrupt records of a peer.
+ * be open. Also: a side that aborts in the middle and reuses its memory, and corrupt records of a peer.
  */
 #include <sched.h>
 
@@ -119,7 +119,7 @@ static void ranks_access_one_another(void **state)
     }
 }
 
-/* ---- giving up ------------------------------------------------------------------------------------------------- */
+/* ---- aborting -------------------------------------------------------------------------------------------------- */
 
 /* The sender fails after a part was copied, and reuses its memory: the receive fails. */
 static void sender_gives_up(void **state)
