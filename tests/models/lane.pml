@@ -32,6 +32,8 @@
  * mutant NO_SECOND_READ WAITER=1 TESTER=1 end: a waiter sets its flag and sleeps, without reading the state again
  * mutant NO_NOTIFY_BEHIND SECOND=1 assertion: a work that queues behind an open one does not notify the worker
  * mutant NO_WITHDRAW SYNC=1 assertion: a call that gives up stays in the queue
+ * mutant SILENT_WITHDRAW SYNC=1 SECOND=1 assertion: a call that gives up does not notify the worker, though a work behind
+ *     it has left that to it
  * mutant BLIND_LEAVE WAITER=1 SYNC=1 end: a thread that leaves stores 0 without reading WAITING
  * mutant LOSE_WAITING SYNC=1 SECOND=1 assertion: a claim clears WAITING
  * mutant NOTIFY_LATE WAITER=1 TESTER=1 end: the notifier reads `asleep` before it changes the event counter
@@ -294,7 +296,7 @@ inline enter(id)
             take_place(id);
             if
             :: head == IDLE -> head = BUSY; own(); entered = true
-            :: else -> queue ! id; waiting = true; open = (head != BUSY)
+            :: else -> queue ! id; open = (head != BUSY && !waiting); waiting = true
             fi
         }
     :: else
@@ -419,7 +421,10 @@ proctype Caller(bool later; bool limited)
         do
         :: granted -> break
         :: !granted ->
-            run_open(false, later);
+            if
+            :: run_open(false, later)
+            :: limited -> done = false /* its deadline passes while it yields */
+            fi;
             if
             :: done
             :: !done ->
@@ -430,7 +435,14 @@ proctype Caller(bool later; bool limited)
                     goto gone;
 #endif
                     atomic { if :: queue ?? [CALL] -> queue ?? CALL; entered = true :: else fi };
-                    if :: entered -> goto gone :: else -> granted; break fi
+                    if
+                    :: entered ->
+#ifndef SILENT_WITHDRAW
+                        tti_worker_notify();
+#endif
+                        goto gone
+                    :: else -> granted; break
+                    fi
                 fi
             fi
         od;

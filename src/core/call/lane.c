@@ -110,7 +110,8 @@ void tti_lane_leave_waited(struct tti_lane_queue *q)
 }
 
 /* With the lock held and the waiter at the end of the queue: true if the lane was idle and is this thread's now. *open:
- * a work lies open in front of it, and the caller must push the lane. */
+ * a work lies open in front of it, and the caller must push the lane. Not behind another waiter: that one has pushed it,
+ * or will run the open work itself. */
 static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *waiter, bool *open)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);
@@ -125,7 +126,7 @@ static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *wait
         withdraw(q, waiter);
         return true;
     }
-    *open = !(state & BUSY);
+    *open = !(state & (BUSY | WAITING));
     return false;
 }
 
@@ -340,8 +341,9 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
         return;
     }
     tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
-    if (open_work(idle) && !(idle & BUSY)) {
-        /* The work before may have arrived on all ranks: then the worker is not needed. */
+    if (open_work(idle) && !(idle & (BUSY | WAITING))) {
+        /* The work before may have arrived on all ranks: then the worker is not needed. With others behind it, the
+         * worker has been notified. */
         tti_lane_try_finish(q, open_work(idle));
     }
     bool open = false;
@@ -437,7 +439,11 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
             pthread_mutex_lock(&q->lock);
             bool withdrawn = withdraw(q, &waiter);
             pthread_mutex_unlock(&q->lock);
-            return withdrawn ? give_up(q, *begun_ns, timeout_ms, error) : TUTTI_OK;
+            if (!withdrawn) {
+                return TUTTI_OK;
+            }
+            tti_lane_push(q); /* a work behind this call has left that to it: see take_or_queue */
+            return give_up(q, *begun_ns, timeout_ms, error);
         } else if (!run_open(q, NULL, until, false)) {
             sleep_until_granted(&waiter, q->group->backend->ops->abort ? until : TTI_NEVER);
         }

@@ -260,7 +260,7 @@ static void test_mismatch(tutti_group *g)
     o[0].op = me == 1 ? TUTTI_MAX : TUTTI_SUM;
     tutti_persistent *p = NULL;
     EXPECT_OK(tutti_persistent_init(g, o, 2, NULL, &p));
-    for (int run = 0; run < 2; run++) {
+    for (int run = 0; run < RUNS; run++) {
         fill(&d[0], o[0].kind, me, run);
         fill(&d[1], o[1].kind, me, run);
         EXPECT_ERROR(&e, TUTTI_MISMATCH, "operations[0]: all_reduce", once(p, run, &e));
@@ -442,16 +442,44 @@ static void *wait_beside(void *user)
 static void test_waiting_threads(tutti_group *g)
 {
     tutti_error e;
-    int32_t value = tutti_group_rank(g) + 1;
+    int32_t value = 0;
     tutti_persistent *p = make_sum(g, &value, NULL);
-    EXPECT_OK(tutti_persistent_start(p, &e));
-    pthread_t thread;
-    const int beside = pthread_create(&thread, NULL, wait_beside, p) == 0;
-    EXPECT(beside);
-    EXPECT_OK(tutti_persistent_wait(p, TUTTI_FOREVER, &e));
-    EXPECT(value == RANKS * (RANKS + 1) / 2);
-    if (beside) {
-        pthread_join(thread, NULL);
+    for (int run = 0; run < 5 * RUNS; run++) {
+        value = tutti_group_rank(g) + 1 + run;
+        EXPECT_OK(tutti_persistent_start(p, &e));
+        pthread_t thread;
+        const int beside = pthread_create(&thread, NULL, wait_beside, p) == 0;
+        EXPECT(beside);
+        EXPECT_ERROR(&e, TUTTI_OK, "", tutti_persistent_wait(p, run % 3 ? TUTTI_FOREVER : 60000, &e));
+        EXPECT(value == RANKS * (RANKS + 1) / 2 + RANKS * run);
+        if (beside) {
+            pthread_join(thread, NULL);
+        }
+    }
+    EXPECT_OK(tutti_persistent_release(p, &e));
+}
+
+/* A start sends this rank's data: the others end, although this one does not wait before they have. */
+static void test_start_arrives(tutti_group *g)
+{
+    tutti_error e;
+    const int me = tutti_group_rank(g);
+    int32_t value = 0;
+    int32_t token = 0;
+    const DLTensor message = {.data = &token, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}};
+    DLTensor received = message;
+    tutti_persistent *p = make_sum(g, &value, NULL);
+    for (int run = 0; run < RUNS; run++) {
+        value = me + 1 + run;
+        EXPECT_OK(tutti_persistent_start(p, &e));
+        for (int r = 1; me == 0 && r < RANKS; r++) {
+            EXPECT_OK(tutti_recv(g, &received, r, 5, NULL, NULL));
+        }
+        EXPECT_OK(tutti_persistent_wait(p, TUTTI_FOREVER, &e));
+        EXPECT(value == RANKS * (RANKS + 1) / 2 + RANKS * run);
+        if (me != 0) {
+            EXPECT_OK(tutti_send(g, &message, 0, 5, NULL));
+        }
     }
     EXPECT_OK(tutti_persistent_release(p, &e));
 }
@@ -525,6 +553,7 @@ static int32_t rank_main(tutti_group *g, void *user)
     test_cancel(g);
     test_token(g);
     test_waiting_threads(g);
+    test_start_arrives(g);
     test_freed_memory(g);
     test_group_end(g);
     return 0;
