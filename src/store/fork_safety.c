@@ -3,7 +3,7 @@
  * Three fork handlers (before, in the parent, in the child) around one lock and one set of descriptors. The parent
  * takes the lock before fork, so no thread that is missing in the child holds it there. The child closes the
  * descriptors and calls the registered hooks, which forget servers and memory stores. A descriptor is created and
- * recorded in one critical section: no fork comes between.
+ * recorded in one critical section: no fork is between them.
  */
 #include "store/fork_safety.h"
 

@@ -3,7 +3,7 @@
  * fault: fault injection. A group of this backend passes every call on to a group of another backend, the inner one,
  * and rules delay, slow down or fail the operations on the way. See docs/fault.md.
  *
- * The table has no start, poll and finish, so that every collective comes through run, which may sleep.
+ * The table has no start, poll and finish, so that every collective is a call of run, which may sleep.
  */
 #include "backends/fault/fault.h"
 

@@ -207,7 +207,7 @@ static void add_cause(const struct tti_group *g, tutti_error *error)
     }
 }
 
-/* The work was overdue when the lane came to it, and the group has failed for that reason. */
+/* The work was overdue when the lane reached it, and the group has failed for that reason. */
 static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
 {
     struct tti_call *c = &w->task.call;
@@ -324,7 +324,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w, uint32_t stage)
             return;
         }
     }
-    if (!arrived || tti_work_has_callbacks(w)) { /* a callback must come even if no thread waits */
+    if (!arrived || tti_work_has_callbacks(w)) { /* a callback must run even if no thread waits */
         /* relaxed: no other thread has the work yet. Each thread that opens it notifies the worker. */
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
     }

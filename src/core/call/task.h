@@ -2,7 +2,7 @@
 /*
  * A collective that has passed its checks: the frame of the call, the descriptor for the backend, and compact stand-ins
  * for strided tensors. A synchronous call has its task on the stack and runs it at once. An asynchronous call has it in
- * its work (work/state.h), and a thread runs it when the lane comes to it. Backends see compact memory only. A strided
+ * its work (work/state.h), and a thread runs it when the lane reaches it. Backends see compact memory only. A strided
  * input is packed when the operation runs, so operations on the same tensor compose in the order of their lane; an
  * output is unpacked after it.
  *

@@ -137,7 +137,7 @@ static tutti_status agreed(struct tti_lane *lane, struct tti_exchange *x)
     if (status != TUTTI_OK) {
         return status;
     }
-    /* Known only now: this call may come to use the span of the rows again. */
+    /* Known only now: this call may use the span of the rows again. */
     if (rows_steps(x) > 0 && x->steps > 2) {
         tti_stage_stamp(lane, 3, -1);
     }

@@ -11,7 +11,7 @@
  * either larger or smaller.
  *
  * larger: for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
- *   (wait/publish.c). Its spans are written past the caches: a line comes sooner from memory than from the caches
+ *   (wait/publish.c). Its spans are written past the caches: a line arrives sooner from memory than from the caches
  *   behind another third-level cache (docs/decisions/0024).
  * smaller: for small calls, on CPUs that take lines back from another core's second-level cache sooner than they fetch
  *   them from the third-level cache (docs/decisions/0043).

@@ -112,7 +112,7 @@ struct tti_peer {
     struct tti_incoming *fetching; /* offered and matched, being copied */
     uint64_t acknowledged;         /* offered messages */
     bool unreadable;               /* the kernel does not let this rank read its process's memory */
-    uint32_t chunks;               /* large ones that came through its ring, so far */
+    uint32_t chunks;               /* large ones received through its ring, so far */
     double line_ticks;             /* to read a cache line of them: a running average */
 };
 

@@ -85,7 +85,7 @@ void tti_connection_forget_frames(struct tti_connection *c)
     c->reply = NULL;
 }
 
-/* The request has been answered: the next one may come. */
+/* The request has been answered: the next one may arrive. */
 void tti_reply_done(struct tti_connection *c)
 {
     tti_connection_forget_frames(c);

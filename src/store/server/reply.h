@@ -35,7 +35,7 @@ void tti_reply_refuse(struct tti_service *service, struct tti_connection *c, tut
 void tti_reply_no_fd(struct tti_service *service, struct tti_connection *c, ssize_t sent);
 /* The socket takes bytes again. */
 void tti_reply_go_on(struct tti_service *service, struct tti_connection *c);
-/* The request has been answered: the next one may come. */
+/* The request has been answered: the next one may arrive. */
 void tti_reply_done(struct tti_connection *c);
 
 #endif

@@ -119,7 +119,7 @@ void tti_channel_seal(struct tti_channel *channel, const struct tti_secret *secr
     channel->stage = TTI_CHANNEL_SEALED;
 }
 
-/* A key is never used for two directions or connections, and a direction's frames are counted: no nonce comes twice. */
+/* A key is never used for two directions or connections, and a direction's frames are counted: no nonce recurs. */
 static void write_nonce(uint64_t number, unsigned char nonce[TTI_SODIUM_NONCE])
 {
     memset(nonce, 0, TTI_SODIUM_NONCE);

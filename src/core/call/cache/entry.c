@@ -99,7 +99,7 @@ struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const
     }
     struct tti_cached_call *r = tti_cached_call_at(tti_thread.cached_calls, g->handle, s->what);
     const uint64_t seen = call_hash(g, s, op);
-    if (r->seen != seen) { /* a call that comes once is not worth an entry */
+    if (r->seen != seen) { /* a call that is made once is not worth an entry */
         r->seen = seen;
         return NULL;
     }

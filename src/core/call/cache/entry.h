@@ -56,7 +56,7 @@ struct tti_cached_call {
     /* of a message, in place of `run` and `state` */
     tutti_status (*run_p2p)(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error);
     int64_t shape[TTI_CACHED_DIMS]; /* op.shape */
-    uint64_t seen; /* hash of the last call that missed here: the entry is filled when the call comes a second time */
+    uint64_t seen; /* hash of the last call that missed here: the entry is filled when the call is made a second time */
     int32_t rank;
     int32_t reserved;
     struct tti_group *timed_group; /* for run_timed, which calls the engine of this group */
@@ -185,8 +185,8 @@ static inline void tti_cached_call_succeeded(tutti_error *error, const struct tt
 struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const struct tti_signature *s,
                                                 const tutti_op *op);
 
-/* Keeps shape and dtype of a tensor; `used` is where the descriptor has it, NULL if this rank has no tensor here. False:
- * such tensors are not cached. */
+/* Keeps shape and dtype of a tensor; `used` is where the descriptor has it, NULL if this rank has no tensor here.
+ * False: such tensors are not cached. */
 bool tti_cached_call_set_tensor(struct tti_cached_call *entry, int side, const DLTensor *t, const void *used);
 
 /* Fills what collectives and messages have in common. From now on the entry is found. */

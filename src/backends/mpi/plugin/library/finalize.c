@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of the process, which may come at any moment. MPI_Finalize must not run beside other calls of MPI, so threads
- * of this process leave MPI first:
+ * The end of the process, which may begin at any moment. MPI_Finalize must not run beside other calls of MPI, so
+ * threads of this process leave MPI first:
  *
  *   1. No operation enters MPI any more: `stopping` is set.
  *   2. Every open group fails on this rank, so pending operations end with REVOKED.
@@ -10,10 +10,10 @@
  *   4. This rank sends a last, short call record on each lane and a last envelope. A rank that still needs this one
  *      receives them instead of what it waits for, and gets PEER_LEFT.
  *
- * After an exit with status 0 comes MPI_Finalize, which waits for all ranks of the job. If a group has failed, some
- * ranks may never arrive. So MPI_Finalize gets the deadline of the group's calls; then the process ends with status 1,
- * which makes the launcher end the other ranks. Status 0 without MPI_Finalize would not do: Hydra (MPICH) then ends the
- * other ranks without a message and reports success.
+ * After an exit with status 0 the process calls MPI_Finalize, which waits for all ranks of the job. If a group has
+ * failed, some ranks may never arrive. So MPI_Finalize gets the deadline of the group's calls; then the process ends
+ * with status 1, which makes the launcher end the other ranks. Status 0 without MPI_Finalize would not do: Hydra
+ * (MPICH) then ends the other ranks without a message and reports success.
  */
 #include "backends/mpi/plugin/library/finalize.h"
 
