@@ -49,7 +49,7 @@ struct Span {
     size_t bytes = 0;
 };
 
-/* What this rank sends to and receives from each other rank. Up to Group::eager bytes of a part are in the record. */
+/* What this rank sends to and receives from each other rank. Parts of up to Group::eager bytes are in the record. */
 struct Plan {
     explicit Plan(int size) : out(static_cast<size_t>(size)), in(static_cast<size_t>(size))
     {
