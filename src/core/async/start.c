@@ -216,7 +216,7 @@ tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tu
     w->task.call.options.timeout_ms = -1;
     keep_tensors(w);
     commit(w, callback, work);
-    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    tti_work_change_stage(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     return TUTTI_OK;
 }
 

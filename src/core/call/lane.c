@@ -226,11 +226,11 @@ static tutti_status perform(struct tti_lane_queue *q, struct tti_work *w, bool o
     uint32_t state = atomic_load_explicit(&w->state, memory_order_acquire);
     t->op.background = on_worker;
     if (tti_stage(state) == TTI_STAGE_ARRIVED) {
-        tti_work_move(w, TTI_STAGE_ARRIVED, TTI_STAGE_RUNNING, 0);
+        tti_work_change_stage(w, TTI_STAGE_ARRIVED, TTI_STAGE_RUNNING, 0);
         return tti_task_finish(t);
     }
-    if (!tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
-        tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0);
+    if (!tti_work_change_stage(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        tti_work_change_stage(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0);
         t->op.failed = TUTTI_CANCELLED;
     }
     tutti_status status =
@@ -314,11 +314,11 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w, uint32_t stage)
 {
     struct tti_task *t = &w->task;
     bool arrived = false;
-    if (!goes_in_two_steps(q->group, t) || !tti_work_move(w, stage, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
-        tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    if (!goes_in_two_steps(q->group, t) || !tti_work_change_stage(w, stage, TTI_STAGE_RUNNING, TTI_FLAG_CANCEL)) {
+        tti_work_change_stage(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     } else {
         arrived = tti_task_start(q->group, t);
-        tti_work_move(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
+        tti_work_change_stage(w, TTI_STAGE_RUNNING, arrived ? TTI_STAGE_ARRIVED : TTI_STAGE_QUEUED, 0);
         if (arrived && !w->worker_only && needs_no_peer(q->group, &t->op)) {
             end_work(q, w, perform(q, w, false), false);
             return;
@@ -340,7 +340,7 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
         begin(q, w, TTI_STAGE_MADE);
         return;
     }
-    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
+    tti_work_change_stage(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     if (open_work(idle) && !(idle & (BUSY | WAITING))) {
         /* The work before may have arrived on all ranks: then the worker is not needed. With others behind it, the
          * worker has been notified. */

@@ -109,7 +109,7 @@ static void give_back(struct tti_messages *m, struct tti_work *w)
 
 static bool claim(struct tti_work *w)
 {
-    return tti_work_move(w, TTI_STAGE_POSTED, TTI_STAGE_RUNNING, 0);
+    return tti_work_change_stage(w, TTI_STAGE_POSTED, TTI_STAGE_RUNNING, 0);
 }
 
 static bool try_claimed(struct tti_messages *m, struct tti_work *w)
@@ -236,7 +236,7 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.call.options.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
     bool help = worker_only || bytes > SMALL; /* before another thread may end it */
-    tti_work_move(w, TTI_STAGE_MADE, TTI_STAGE_RUNNING, 0);
+    tti_work_change_stage(w, TTI_STAGE_MADE, TTI_STAGE_RUNNING, 0);
     if (help) {
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
     }

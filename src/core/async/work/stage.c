@@ -89,7 +89,8 @@ void tti_work_conclude_slow(struct tti_work *w, tutti_status status)
     tti_task_drop(&w->task);
     tti_token_unlink(&w->token);
     if (tti_work_has_callbacks(w)) {
-        tti_work_move(w, TTI_STAGE_RUNNING, TTI_STAGE_FINISHED, 0); /* pairs with the acquire in tti_work_ended */
+        tti_work_change_stage(w, TTI_STAGE_RUNNING, TTI_STAGE_FINISHED,
+                              0); /* pairs with the acquire in tti_work_ended */
         notify_callbacks(w, status);
     }
 }
@@ -172,7 +173,7 @@ static void end(struct tti_deferred *deferred)
 tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message)
 {
     struct tti_call *c = &w->task.call;
-    if (w->runner || !tti_work_move(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0)) {
+    if (w->runner || !tti_work_change_stage(w, TTI_STAGE_QUEUED, TTI_STAGE_RUNNING, 0)) {
         return TUTTI_BAD_STATE;
     }
     tti_error_set(c->error, status, "%s", message ? message : tutti_status_string(status));

@@ -6,7 +6,7 @@
 #include "core/async/work/state.h"
 
 /* Changes the stage and keeps the flags; false if the stage is not `from`, or if a flag of `unless` is set. */
-static inline bool tti_work_move(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless)
+static inline bool tti_work_change_stage(struct tti_work *w, uint32_t from, uint32_t to, uint32_t unless)
 {
     uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
     do {
