@@ -6,12 +6,12 @@
 #include "backends/shm/await.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/wait/yielding.h"
 #include "engine/lane.h"
 #include "engine/wait/wait.h"
 
@@ -46,16 +46,16 @@ void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engin
         over = is_over(user);
     }
     int64_t now = tti_now_ns();
-    const int64_t yield_until = now + (e->yield_ns > YIELD_NS ? e->yield_ns : YIELD_NS);
+    int64_t yield_until = tti_yield_pays() ? now + (e->yield_ns > YIELD_NS ? e->yield_ns : YIELD_NS) : now;
     while (!over && now < until_ns) {
         /* acquire: pairs with tti_shm_notify */
         const uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
         over = is_over(user);
         if (!over && now < yield_until) {
-            sched_yield();
+            yield_until = tti_yield(&now) ? yield_until : now;
         } else if (!over) {
             sleep_on(word, seen, until_ns);
+            now = tti_now_ns();
         }
-        now = tti_now_ns();
     }
 }

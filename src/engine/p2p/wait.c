@@ -6,9 +6,9 @@
  */
 #include "engine/p2p/wait.h"
 
-#include <sched.h>
 #include <stdio.h>
 
+#include "base/wait/yielding.h"
 #include "engine/failure/fault.h"
 #include "engine/failure/peers.h"
 #include "engine/p2p/match.h"
@@ -40,8 +40,13 @@ bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
             tti_backoff();
         }
     }
-    for (unsigned i = 0; shared && i < EAGER_YIELDS; i++) {
-        sched_yield();
+    if (!shared || !tti_yield_pays()) {
+        return false;
+    }
+    int64_t now = tti_now_ns();
+    bool pays = true;
+    for (unsigned i = 0; pays && i < EAGER_YIELDS; i++) {
+        pays = tti_yield(&now);
         if (record_there(e, peer, number)) {
             return true;
         }
@@ -251,7 +256,7 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
         }
     }
     if (!sleeps) {
-        sched_yield();
+        v->yield_until = tti_yield(&now) ? v->yield_until : now;
         return TUTTI_OK;
     }
     /* seq_cst: pairs with tti_p2p_wake */
@@ -287,7 +292,9 @@ static tutti_status wait_for_event(struct tti_p2p_wait_monitor *v, int64_t until
         alarm = v->p->alarm_seen;
         deadline = v->p->deadline_ns < until_ns ? v->p->deadline_ns : until_ns;
     }
-    v->yield_until = v->yield_until == 0 ? now + (v->p ? e->yield_ns : 0) : v->yield_until;
+    if (v->yield_until == 0) {
+        v->yield_until = v->p && e->yield_ns > 0 && tti_yield_pays() ? now + e->yield_ns : now;
+    }
     if (tti_p2p_has_event(v) || (v->p && tti_p2p_all_done(v->p))) {
         return TUTTI_OK;
     }

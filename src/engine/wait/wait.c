@@ -19,17 +19,17 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/failure_checks.h"
 #include "base/wait/futex_waitv.h"
+#include "base/wait/yielding.h"
 #include "engine/wait/publish.h"
 
 #define SLEEP_BLIND_NS   500000 /* bound of a sleep without futex_waitv, which cannot wait for the alarm */
 #define POLLS_PER_CHECK  64     /* polls of the word for one check of the alarm */
-#define YIELDS_PER_CHECK 8      /* yields for one read of the clock */
+#define YIELDS_PER_CHECK 8      /* yields for one check of failures and of the time */
 #define QUICK_YIELDS     4      /* within so many, the publisher can have run on this CPU */
 #define HALVINGS_MOST    8
 #define TRIAL_EVERY      64 /* slow waits for one with the full spin */
@@ -175,23 +175,27 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
     struct tti_engine *e = lane->engine;
     tutti_status status;
     uint8_t *halvings = &lane->halvings[publisher];
-    int64_t yield_until = now + lane->yield_ns;
+    int64_t yield_until = lane->yield_ns > 0 && tti_yield_pays() ? now + lane->yield_ns : now;
     int64_t next_check_ns = now + TTI_LIVENESS_CHECK_NS;
+    int64_t yielded_ns = now;
+    bool slept = false;
     for (unsigned i = 1;; i++) {
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
-            if (i > 1 && i <= 1 + QUICK_YIELDS && now < yield_until && *halvings < HALVINGS_MOST) {
+            if (i > 1 && i <= 1 + QUICK_YIELDS && !slept && *halvings < HALVINGS_MOST) {
                 ++*halvings;
             }
             return TUTTI_OK;
         }
         if (now < yield_until) {
-            sched_yield();
-            if (i % YIELDS_PER_CHECK != 0) {
+            if (!tti_yield(&yielded_ns)) {
+                yield_until = now;
+            } else if (i % YIELDS_PER_CHECK != 0) {
                 continue;
             }
         } else {
             struct tti_awaited awaited = {.word = word, .publisher = publisher};
+            slept = true;
             tti_sleep(e, lane->index, &awaited, &seen, 1, lane->alarm_seen, NULL, 0, lane->deadline_ns);
         }
         if ((status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {

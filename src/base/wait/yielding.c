@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread that yields gives up the rest of its slice, and its place for the next one (EEVDF, Linux 6.6 and newer). If
+ * the other threads of the CPU only wait, each has its turn within microseconds. Beside a thread that computes, in the
+ * same session or control group, a yield takes as long as the slices of all such threads, and so does every further
+ * yield. A thread that sleeps keeps its place, and runs soon after it was woken.
+ *
+ * One yield that takes LONG_NS shows nothing: the kernel may have run another control group for its share of the time.
+ * After two in a row a wait sleeps, and the next waits of the process sleep at once: one, after the next long yield
+ * three, then seven, up to 63. Each short yield halves that number.
+ */
+#include "base/wait/yielding.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/clock.h"
+
+#define LONG_NS   1000000 /* less than the slice of a thread that computes, more than turns of hundreds of ranks */
+#define SKIP_MOST 63u
+
+/* Relaxed, all: hints. If threads race, some waits more or fewer yield. */
+static _Atomic unsigned skips; /* waits that sleep at once after a long yield */
+static _Atomic unsigned left;  /* of these, still to come                      */
+static _Atomic bool was_long;  /* the last yield                               */
+
+bool tti_yield_pays(void)
+{
+    const unsigned now = atomic_load_explicit(&left, memory_order_relaxed);
+    if (now == 0) {
+        return true;
+    }
+    atomic_store_explicit(&left, now - 1, memory_order_relaxed);
+    return false;
+}
+
+static void count_long(void)
+{
+    const unsigned n = atomic_load_explicit(&skips, memory_order_relaxed);
+    const unsigned more = n < SKIP_MOST ? 2 * n + 1 : SKIP_MOST;
+    atomic_store_explicit(&skips, more, memory_order_relaxed);
+    atomic_store_explicit(&left, more, memory_order_relaxed);
+}
+
+static void count_short(void)
+{
+    const unsigned n = atomic_load_explicit(&skips, memory_order_relaxed);
+    if (n != 0) {
+        atomic_store_explicit(&skips, n / 2, memory_order_relaxed);
+    }
+}
+
+bool tti_yield(int64_t *now_ns)
+{
+    const int64_t before = *now_ns;
+    sched_yield();
+    *now_ns = tti_now_ns();
+    const bool is_long = *now_ns - before >= LONG_NS;
+    const bool last = atomic_load_explicit(&was_long, memory_order_relaxed);
+    if (is_long != last) {
+        atomic_store_explicit(&was_long, is_long, memory_order_relaxed);
+    }
+    if (is_long && last) {
+        count_long();
+    } else if (!is_long) {
+        count_short();
+    }
+    return !is_long || !last;
+}
