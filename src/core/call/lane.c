@@ -9,12 +9,12 @@
 #include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait/yielding.h"
 #include "core/async/work/stage.h"
 #include "core/call/compare.h"
 #include "core/call/task.h"
@@ -428,13 +428,15 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
     if (mine) {
         return TUTTI_OK;
     }
+    int64_t yielded_ns = *begun_ns;
+    bool yields = tti_yield_pays();
     for (unsigned i = 0;; i++) {
         /* acquire: pairs with leave_slow */
         if (atomic_load_explicit(&waiter.granted, memory_order_acquire)) {
             return TUTTI_OK;
         }
-        if (i < YIELDS) {
-            sched_yield();
+        if (yields && i < YIELDS) {
+            yields = tti_yield(&yielded_ns);
         } else if (until != TTI_NEVER && tti_now_ns() >= until && q->group->backend->ops->abort) {
             pthread_mutex_lock(&q->lock);
             bool withdrawn = withdraw(q, &waiter);

@@ -6,9 +6,8 @@
  */
 #include "core/call/lane_runner.h"
 
-#include <sched.h>
-
 #include "base/clock.h"
+#include "base/wait/yielding.h"
 #include "core/async/work/stage.h"
 #include "core/call/lane.h"
 #include "core/group/group_state.h"
@@ -36,6 +35,7 @@ static void push(struct tti_work *w)
 
 static bool poll_for_a_while(struct tti_work *w)
 {
+    int64_t yielded_ns = 0;
     for (int i = 0; i < POLLS + YIELDS; i++) {
         if (tti_work_ended(w) || try_finish(w)) {
             return true;
@@ -43,8 +43,12 @@ static bool poll_for_a_while(struct tti_work *w)
         if (tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed)) != TTI_STAGE_ARRIVED) {
             break;
         }
-        if (i >= POLLS) {
-            sched_yield();
+        if (i == POLLS && !tti_yield_pays()) {
+            break;
+        }
+        yielded_ns = i == POLLS ? tti_now_ns() : yielded_ns;
+        if (i >= POLLS && !tti_yield(&yielded_ns)) {
+            break;
         }
     }
     push(w);

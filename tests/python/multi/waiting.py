@@ -20,11 +20,12 @@ except ImportError:
     sys.exit(77)  # Debian: python3-numpy
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background has it ignored
-WORLD = tutti.init(timeout=60, lanes=2) if "TUTTI_TEST_TOKEN" not in os.environ else None
+LIMIT = 200.0  # seconds: includes starts of Python on a busy machine; ctest ends the test after 240
+WORLD = tutti.init(timeout=LIMIT, lanes=2) if "TUTTI_TEST_TOKEN" not in os.environ else None
 N, ME = (WORLD.size, WORLD.rank) if WORLD else (0, 0)
 
 
-def copy(timeout=60.0):
+def copy(timeout=LIMIT):
     """A group of all ranks for a test that breaks it."""
     return WORLD.create(range(N), timeout=timeout)
 
@@ -264,7 +265,7 @@ class Waiting(unittest.TestCase):
         if ME == 0:
             interrupt(to_other_thread=True)
             with self.assertRaises(KeyboardInterrupt):
-                tutti.init(rank=0, world_size=2, store=f"unix:tutti-python-{os.getpid()}", timeout=20)
+                tutti.init(rank=0, world_size=2, store=f"unix:tutti-python-{os.getpid()}", timeout=LIMIT)
         WORLD.barrier()
 
     def test_timeout(self):
@@ -330,20 +331,20 @@ class Waiting(unittest.TestCase):
         if ME == 0:
             clean = {name: value for name, value in os.environ.items() if not name.startswith("TUTTI_") or name in KEPT}
             child = subprocess.Popen([sys.executable, __file__], env={**clean, "TUTTI_TEST_TOKEN": text})
-        grown = WORLD.grow(text, 1, timeout=60)
+        grown = WORLD.grow(text, 1, timeout=LIMIT)
         self.assertEqual((grown.size, grown.rank), (N + 1, ME))
         self.assertEqual(grown.all_reduce(np.ones(1)), N + 1)
         grown.barrier()
         grown.destroy()
         if child:
-            self.assertEqual(child.wait(60), 0)
+            self.assertEqual(child.wait(), 0)
 
 
 KEPT = ("TUTTI_LIBRARY", "TUTTI_ENGINE_CALIBRATE")
 
 
 def newcomer():
-    with tutti.join(os.environ["TUTTI_TEST_TOKEN"], timeout=60) as grown:
+    with tutti.join(os.environ["TUTTI_TEST_TOKEN"], timeout=LIMIT) as grown:
         assert grown.rank == grown.size - 1
         assert grown.all_reduce(np.ones(1)) == grown.size
         grown.barrier()

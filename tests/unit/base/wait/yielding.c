@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When a waiting thread yields, and when it sleeps at once: by the time that its yields take, on a clock of this test. */
+#include "base/wait/yielding.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define SHORT_NS 300
+#define SLICE_NS 4000000
+
+static int64_t now_ns;
+static int64_t yield_takes_ns;
+static int yields;
+
+/* The library's calls of these two functions come here. */
+int sched_yield(void)
+{
+    now_ns += yield_takes_ns;
+    yields++;
+    return 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    (void)clock;
+    *t = (struct timespec){.tv_sec = now_ns / 1000000000, .tv_nsec = now_ns % 1000000000};
+    return 0;
+}
+
+/* One yield of this length: what tti_yield returns. */
+static bool yield(int64_t takes_ns)
+{
+    int64_t before = now_ns;
+    const int64_t expected = now_ns + takes_ns;
+    const int earlier = yields;
+    yield_takes_ns = takes_ns;
+    const bool pays = tti_yield(&before);
+    assert_int_equal(yields, earlier + 1);
+    assert_true(before == expected); /* the time after */
+    return pays;
+}
+
+/* How many waits sleep at once before one yields again. */
+static int skipped(void)
+{
+    int n = 0;
+    while (!tti_yield_pays()) {
+        n++;
+    }
+    return n;
+}
+
+/* The state belongs to the process: each test begins with a CPU that only ranks use. */
+static int use_quiet_cpu(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        yield(SHORT_NS);
+    }
+    skipped();
+    return 0;
+}
+
+static void short_yields_go_on(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        assert_true(tti_yield_pays());
+        assert_true(yield(SHORT_NS));
+    }
+}
+
+/* The kernel may have run another control group. */
+static void single_long_yields_show_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        assert_true(yield(SLICE_NS));
+        assert_true(yield(SHORT_NS));
+        assert_true(tti_yield_pays());
+    }
+}
+
+static void more_waits_sleep_at_once_the_longer_it_lasts(void **state)
+{
+    (void)state;
+    static const int expected[] = {1, 3, 7, 15, 31, 63, 63, 63};
+    assert_true(yield(SLICE_NS));
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        assert_false(yield(SLICE_NS));
+        assert_int_equal(skipped(), expected[i]);
+    }
+}
+
+static void short_yields_end_that(void **state)
+{
+    (void)state;
+    assert_true(yield(SLICE_NS));
+    for (int i = 0; i < 6; i++) {
+        assert_false(yield(SLICE_NS));
+        skipped();
+    }
+    for (int i = 0; i < 3; i++) { /* 63 to 7 */
+        assert_true(yield(SHORT_NS));
+        assert_true(tti_yield_pays());
+    }
+    assert_true(yield(SLICE_NS));
+    assert_false(yield(SLICE_NS));
+    assert_int_equal(skipped(), 15);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(short_yields_go_on, use_quiet_cpu),
+        cmocka_unit_test_setup(single_long_yields_show_nothing, use_quiet_cpu),
+        cmocka_unit_test_setup(more_waits_sleep_at_once_the_longer_it_lasts, use_quiet_cpu),
+        cmocka_unit_test_setup(short_yields_end_that, use_quiet_cpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
