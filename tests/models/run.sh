@@ -39,7 +39,7 @@ search()
         cd "$folder" &&
             spin "${@/#/-D}" -a "$source/$model.pml" &&
             gcc -O0 -w "$kind" -DMEMLIM=3000 -o pan pan.c &&
-            timeout 100 ./pan -m1000000 "$option"
+            timeout 500 ./pan -m1000000 "$option"
     ) >"$folder/log" 2>&1
 }
 
