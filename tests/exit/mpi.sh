@@ -9,11 +9,9 @@
 kinds="recv barrier_timed all_reduce_large thread_recv several destroy-recv"
 [ -z "${TUTTI_TEST_ALL:-}" ] || kinds=
 for flavour in $(flavours); do
-    killed=
     if [ "$flavour" = openmpi ]; then
         launcher=(mpirun.openmpi --oversubscribe --allow-run-as-root -n 3 env TUTTI_BACKEND=mpi)
     else
-        killed=9
         launcher=(mpiexec.mpich -n 3 env TUTTI_BACKEND=mpi)
     fi
     every "$flavour" "${launcher[@]}"

@@ -58,7 +58,7 @@ comment()
 {
     printf 'const char *text = "gone.c";\n/* %s */\n' "$1" >"$tree/src/api/c.c"
     status=0
-    python3 "$source/scripts/lint_layers.py" "$tree" >"$tree/output" 2>&1 || status=$?
+    python3 "$source/scripts/linters/layers.py" "$tree" >"$tree/output" 2>&1 || status=$?
     rm "$tree/src/api/c.c"
 }
 accept_comment()
