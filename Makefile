@@ -105,7 +105,7 @@ help:
 	@echo "make check-all   the same with all combinations of backends, ranks and settings: for every night"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
 	@echo "make check-python build the wheel of python/, install it elsewhere, run its tests (needs PyPI)"
-	@echo "make check-torch test the backend of PyTorch with a torch installed below build/ (scripts/check_torch --all: 10 minutes)"
+	@echo "make check-torch test the backend of PyTorch with a torch installed below build/ (scripts/check_torch --all: all of PyTorch's own tests, two minutes)"
 	@echo "make chaos N=500 end ranks at random in that many rounds, and check how the other ranks react"
 	@echo "make bench       compare with other libraries, into bench/results/ (25 minutes; BENCH_QUICK=1: some)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
