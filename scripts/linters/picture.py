@@ -113,7 +113,7 @@ def main():
         return 0
     faults = []
     if not PICTURE.is_file() or PICTURE.read_text(encoding="utf-8") != picture:
-        faults.append(f"{PICTURE.relative_to(ROOT)} is out of date: run scripts/{Path(__file__).name}")
+        faults.append(f"{PICTURE.relative_to(ROOT)} is out of date: run {Path(__file__).resolve().relative_to(ROOT)}")
     page = PAGE.read_text(encoding="utf-8")
     listed = ROW_OF_TABLE.findall(page)
     wrong = [f"the table of folders lacks `src/{name}/`" for name in sorted(set(folders()) - set(listed))]

@@ -6,9 +6,10 @@
 
 The tests are torch/testing/_internal/distributed/distributed_test.py of the installed torch. Whatever passes with gloo
 has to pass with tutti, apart from EXCEPTIONS. Each backend and world size is one process, which forks the ranks of each
-test; these processes run at once. FILE gets one row a test, without the tests that torch skips everywhere. A test for gloo only also runs with tutti:
-there BACKEND equals both names. A test that fails in another way than its exception says is no exception. An exception
-that is not needed fails a run of all tests at all sizes. A process that ends before its last test fails every run.
+test; these processes run at once. FILE gets one row a test, without the tests that torch skips everywhere. A test for
+gloo only also runs with tutti: there BACKEND equals both names. A test that fails in another way than its exception says
+is no exception. An exception that is not needed fails a run of all tests at all sizes. A process that ends before its
+last test fails every run.
 """
 
 import argparse

@@ -292,7 +292,7 @@ static void serve(struct tti_worker *worker)
 }
 
 /* Whether an operation that has arrived can end without reading from other ranks: that costs a cache line from another
- * CPU, and a start must not wait for it. */
+ * CPU, and a start must not wait for it. Sets of bits, since every start asks. */
 static bool needs_no_peer(const struct tti_group *g, const tutti_op *op)
 {
     const uint32_t from_root = 1u << TUTTI_OP_BROADCAST | 1u << TUTTI_OP_SCATTER;

@@ -43,10 +43,12 @@ static bool poll_for_a_while(struct tti_work *w)
         if (tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed)) != TTI_STAGE_ARRIVED) {
             break;
         }
-        if (i == POLLS && !tti_yield_pays()) {
-            break;
+        if (i == POLLS) {
+            if (!tti_yield_pays()) {
+                break;
+            }
+            yielded_ns = tti_now_ns();
         }
-        yielded_ns = i == POLLS ? tti_now_ns() : yielded_ns;
         if (i >= POLLS && !tti_yield(&yielded_ns)) {
             break;
         }
