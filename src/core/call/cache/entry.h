@@ -66,12 +66,14 @@ static_assert(offsetof(struct tti_cached_call, output) == 64 && offsetof(struct 
                   (offsetof(struct tti_cached_call, op) + offsetof(tutti_op, root)) % 64 == 0,
               "a call of one or two dimensions reads three lines, then those with `run` and with the op's addresses");
 
-/* Direct-mapped. One group makes calls of several kinds and reduce ops, or messages to several peers with several tags,
- * and several groups make the same calls. Three groups in a row have an entry for each kind. */
+/* Direct-mapped. The factors come from a search (docs/decisions/0022). Entries of their own have: all kinds and reduce
+ * ops of a group; the usual ones of three groups that were made one after the other; messages to and from 32 peers. */
 static inline struct tti_cached_call *tti_cached_call_at(struct tti_cached_call *entries, const tutti_group *group,
                                                          uint64_t what)
 {
-    return &entries[(((uintptr_t)group >> 4) * 11 + (what >> 32) + (uint32_t)what * 17) % TTI_CACHED_CALLS];
+    const uint32_t hash = (uint32_t)(what >> 32) * 0x149bfeeeu + (uint32_t)what * 0x1c0597f1u;
+    const uint32_t place = hash / (UINT32_MAX / TTI_CACHED_CALLS + 1);
+    return &entries[(((uintptr_t)group >> 4) * 12 + place) % TTI_CACHED_CALLS];
 }
 
 static inline uint64_t tti_cached_type(const DLTensor *t)

@@ -23,11 +23,11 @@ static inline struct tti_signature tti_signature_of(tutti_operation kind, tutti_
 }
 
 /* A message: `tensor` is the output of a receive, the input of a send. Its peer is in the upper half of `what`, where
- * the kind is less than 37, so that messages to several peers have entries of their own. */
+ * the kind is less than 151, so that messages to several peers have entries of their own. */
 static inline struct tti_signature tti_signature_of_message(tutti_operation kind, int32_t peer, int32_t tag,
                                                             const DLTensor *tensor)
 {
-    const uint32_t kind_and_peer = (uint32_t)kind + 37 * (uint32_t)peer;
+    const uint32_t kind_and_peer = (uint32_t)kind + 151 * (uint32_t)peer;
     return (struct tti_signature){.what = (uint64_t)kind_and_peer << 32 | (uint32_t)tag,
                                   .input = kind == TUTTI_OP_SEND ? tensor : NULL,
                                   .output = kind == TUTTI_OP_SEND ? NULL : tensor};
