@@ -51,6 +51,10 @@ for rank in 0 2; do
     check_equal "$(grep -c "rank $rank exited with code 3" "$work/job.err")" 1 "the rank that exited is named"
 done
 
+start 3 linger 0 3
+finish_job 3 "rank 0's process ends after those of the others"
+check_equal "$(grep -c "rank 0 exited with code 3" "$work/job.err")" 1 "the rank that left is named"
+
 for rank in 1 2 3; do
     start 3
     kill -KILL "$(echo "$pids" | sed -n ${rank}p)"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A rank that reduces in a loop until it is ended: endless_job [exit RANK CODE]. With arguments, RANK calls exit(CODE)
- * in the middle. Messages are large, so that windows of shared memory, sub-groups and sleeping ranks are all in use.
- * Prints "ready RANK PID" after the first round. A rank whose call fails exits with code 9: the launcher must report
- * the first cause, not this code.
+ * A rank that reduces in a loop until it is ended: endless_job [exit|linger RANK CODE]. With arguments, RANK calls
+ * exit(CODE) in the middle; `linger`: its process ends long after its group. Messages are large, so that windows of
+ * shared memory, sub-groups and sleeping ranks are all in use. Prints "ready RANK PID" after the first round. A rank
+ * whose call fails exits with code 9: the launcher must report the first cause, not this code.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,12 @@
 #define COUNT 300000
 
 static float data[COUNT];
+static bool lingers;
+
+static void linger(void)
+{
+    usleep(lingers ? 200000 : 0);
+}
 
 int main(int argc, char **argv)
 {
@@ -22,12 +29,14 @@ int main(int argc, char **argv)
     tutti_error e;
     int64_t count = COUNT;
     DLTensor t = tutti_tensor_1d(data, &count, TUTTI_F32);
+    atexit(linger); /* before the library's own handler, so that it runs after it */
     if (tutti_init(NULL, &world, &e) != TUTTI_OK) {
         fprintf(stderr, "endless_job: init: %s\n", e.message);
         return 1;
     }
     int32_t rank = tutti_group_rank(world);
-    int leaves = argc == 4 && strcmp(argv[1], "exit") == 0 && atoi(argv[2]) == rank ? atoi(argv[3]) : 0;
+    int leaves = argc == 4 && atoi(argv[2]) == rank ? atoi(argv[3]) : 0;
+    lingers = leaves != 0 && strcmp(argv[1], "linger") == 0;
     if (tutti_group_split(world, rank % 2, 0, NULL, &half, &e) != TUTTI_OK) {
         fprintf(stderr, "endless_job: split: %s\n", e.message);
         return 1;

@@ -4,9 +4,12 @@
  * The kernel may take hundreds of milliseconds to free the memory of the dead one, or seconds to write its core dump,
  * before its parent is notified. So the first death that reaches the launcher is often a consequence.
  *
- * At the first failure, each rank that has failed or is ending according to /proc becomes a suspect. The launcher
- * decides when all suspects have ended. A suspect that was killed by a signal that programs do not send themselves is
- * the cause; without one, the suspect that ended first.
+ * A rank that leaves tells the others before its process ends, so they may end before it, too. A rank whose last
+ * operation failed with PEER_LEFT is a consequence: the launcher waits for the rank that left, up to CAUSE_MS.
+ *
+ * Then each rank that has failed or is ending according to /proc becomes a suspect. The launcher decides when all
+ * suspects have ended. A suspect that was killed by a signal that programs do not send themselves is the cause; without
+ * one, a suspect that is no consequence; of several, the one that ended first.
  */
 #include "run/job/first_failure.h"
 
@@ -20,6 +23,8 @@
 #include "run/job/flight_report.h"
 #include "run/job/output.h"
 #include "run/nodes/shutdown.h"
+
+#define CAUSE_MS 5000
 
 static bool has_failed(const struct tti_rank *rank)
 {
@@ -40,6 +45,23 @@ void tti_job_record_end(struct tti_job *job, int rank, int status)
     ended->ended_ns = tti_now_ns();
     ended->order = ++job->ended;
     job->running--;
+}
+
+static bool is_consequence(const struct tti_job *job, int rank)
+{
+    return has_failed(&job->ranks[rank]) && tti_report_last_status(job, rank) == TUTTI_PEER_LEFT;
+}
+
+bool tti_job_awaits_cause(struct tti_job *job)
+{
+    bool awaits = job->running > 0;
+    for (int i = 0; i < job->started && awaits; i++) {
+        awaits = job->ranks[i].running || is_consequence(job, i);
+    }
+    if (awaits && job->cause_deadline_ns == 0) {
+        job->cause_deadline_ns = tti_deadline_ns(tti_now_ns(), CAUSE_MS);
+    }
+    return awaits && tti_now_ns() < job->cause_deadline_ns;
 }
 
 void tti_job_find_suspects(struct tti_job *job)
@@ -97,14 +119,16 @@ void tti_job_find_first_failed(struct tti_job *job)
         return;
     }
     const struct tti_rank *worst = NULL;
+    int most = 0;
     for (int i = 0; i < job->started; i++) {
         const struct tti_rank *rank = &job->ranks[i];
         if (!rank->suspect || !has_failed(rank)) {
             continue;
         }
-        const int worse = worst ? tti_status_is_crash(rank->status) - tti_status_is_crash(worst->status) : 1;
-        if (worse > 0 || (worse == 0 && rank->order < worst->order)) {
+        const int weight = tti_status_is_crash(rank->status) ? 2 : is_consequence(job, i) ? 0 : 1;
+        if (!worst || weight > most || (weight == most && rank->order < worst->order)) {
             worst = rank;
+            most = weight;
         }
     }
     if (worst) {

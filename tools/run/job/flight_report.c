@@ -136,6 +136,17 @@ void tti_report_metrics(struct tti_job *job)
     tti_record_free(records, (size_t)count);
 }
 
+tutti_status tti_report_last_status(const struct tti_job *job, int local)
+{
+    struct tti_record r;
+    const struct tti_snapshot_op *last = NULL;
+    read_record(job, local, &r);
+    const bool any = r.has_snapshot && tti_record_newest(&r.snapshot, -1, &last, 1) > 0;
+    const tutti_status status = any && !tti_snapshot_is_running(last) ? last->status : TUTTI_OK;
+    tti_snapshot_free(&r.snapshot);
+    return status;
+}
+
 bool tti_report_last_operation(const struct tti_job *job, int local, char *text, size_t capacity)
 {
     struct tti_record r;

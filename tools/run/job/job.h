@@ -53,6 +53,7 @@ struct tti_job {
     enum tti_job_state state;
     int64_t state_deadline_ns;   /* when the state ends by force */
     int64_t timeout_deadline_ns; /* --timeout */
+    int64_t cause_deadline_ns;   /* until when the rank that left may end; 0 = no rank has ended because of it */
     int interrupts;
     int forwarded;    /* the last ending signal that was passed on, 0 = none */
     bool failed;      /* a rank has failed */

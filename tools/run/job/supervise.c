@@ -134,6 +134,15 @@ static void print_lost_rank(const struct tti_job *job, int rank)
     }
 }
 
+/* After a failure. */
+static void stop_if_failed(struct tti_job *job)
+{
+    if (job->state == TTI_JOB_RUNNING && !can_continue(job) && !tti_job_awaits_cause(job)) {
+        tti_job_find_suspects(job);
+        tti_job_stop(job);
+    }
+}
+
 /* `first` is the child whose death was announced: when several died, it was the first one. */
 static void reap(struct tti_job *job, pid_t first)
 {
@@ -164,9 +173,8 @@ static void reap(struct tti_job *job, pid_t first)
             }
         }
     }
-    if (failure && job->state == TTI_JOB_RUNNING && !can_continue(job)) {
-        tti_job_find_suspects(job);
-        tti_job_stop(job);
+    if (failure || job->cause_deadline_ns != 0) {
+        stop_if_failed(job);
     }
     tti_job_find_first_failed(job);
 }
@@ -233,6 +241,9 @@ static void handle_deadlines(struct tti_job *job)
         }
         tti_report_hang(job);
         tti_job_stop(job);
+    } else if (job->state == TTI_JOB_RUNNING && job->cause_deadline_ns != 0) {
+        stop_if_failed(job);
+        tti_job_find_first_failed(job);
     } else if (job->state == TTI_JOB_ENDING && now >= job->state_deadline_ns) {
         if (job->running > 0) {
             tti_output_message(job->output, "%d rank%s did not end within %.1f s of SIGTERM: killing", job->running,
@@ -316,6 +327,9 @@ static void handle_terminal(struct tti_job *job, const struct pollfd *entry)
 static int poll_timeout(const struct tti_job *job)
 {
     int64_t deadline = job->state != TTI_JOB_RUNNING ? job->state_deadline_ns : job->timeout_deadline_ns;
+    if (job->state == TTI_JOB_RUNNING && job->cause_deadline_ns != 0 && job->cause_deadline_ns < deadline) {
+        deadline = job->cause_deadline_ns;
+    }
     deadline = job->local_done ? TTI_NEVER : deadline;
     int64_t left = tti_remaining_ms(deadline);
     if (tti_output_has_partial(job->output) && (left < 0 || left > PARTIAL_LINE_MS)) {
