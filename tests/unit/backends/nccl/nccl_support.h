@@ -30,7 +30,7 @@
 #include "device/device.h"
 #include "tensor/dtype.h"
 
-enum { MOST_RANKS = 4, ENTRIES = 96, VALUE = 4096, TABLES = 2, WATCHDOG_SECONDS = 45 };
+enum { MOST_RANKS = 4, ENTRIES = 96, VALUE = 4096, TABLES = 2, WATCHDOG_SECONDS = 500 };
 
 /* ---- the rendezvous ---------------------------------------------------------------------------------------------- */
 
