@@ -25,19 +25,13 @@
 #include "engine/memory/expose.h"
 #include "engine/memory/stage.h"
 
-#define LEAST_CHUNK 4096u
-#define GOOD_CHUNK  8192u /* the least for more than FEW_CHUNKS */
-#define FEW_CHUNKS  4u
-#define MANY_CHUNKS 8u
+#define LEAST_CHUNK 8192u
+#define CHUNKS      8u
 
 /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
 static size_t chunk_for(size_t bytes)
 {
-    size_t chunk = bytes / MANY_CHUNKS;
-    if (chunk < GOOD_CHUNK) {
-        chunk = bytes / FEW_CHUNKS < GOOD_CHUNK ? bytes / FEW_CHUNKS : GOOD_CHUNK;
-    }
-    return chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk;
+    return bytes / CHUNKS < LEAST_CHUNK ? LEAST_CHUNK : bytes / CHUNKS;
 }
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)

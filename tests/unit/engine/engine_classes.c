@@ -16,7 +16,7 @@
 #include "unit/engine/engine_calls.h"
 
 #define WINDOW      8192u /* gives a stage of 64 KiB */
-#define LEAST_CHUNK 4096u /* of a stream */
+#define LEAST_CHUNK 8192u /* of a stream */
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
