@@ -122,6 +122,7 @@ struct tti_lane {
     uint64_t call;                    /* number of the current call, from 1                           */
     uint64_t credit;                  /* every peer has arrived at this call                          */
     uint64_t bytes_copied;            /* bytes loaded and stored by copies and folds, so far          */
+    size_t bytes;                     /* of a large call: tti_call_bytes                              */
     uint64_t input;                   /* names of the exposed tensors, with threads their addresses; 0 = private */
     uint64_t output;
     unsigned char *unpacked;  /* TTI_INLINE_MOST bytes for each rank; NULL if no call uses packets */

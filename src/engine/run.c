@@ -204,9 +204,9 @@ TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op
     if (lane->engine->size == 1) {
         return run_solo(lane, op);
     }
-    const size_t bytes = tti_call_bytes(lane, op);
     lane->algorithm = TTI_ALGORITHM_UNDECIDED;
-    tti_probe_distance(lane, bytes);
+    lane->bytes = tti_call_bytes(lane, op);
+    tti_probe_distance(lane, lane->bytes);
     tti_expose(lane, op);
     tti_choose_stores(lane, op, true);
     tutti_status status = runners[op->kind](lane, op);

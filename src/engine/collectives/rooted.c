@@ -44,14 +44,14 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     s->bytes = bytes;
     s->chunk = bytes < chunk ? bytes : chunk;
     s->stride = (s->chunk + 63) / 64 * 64 * slots;
-    s->steps = (bytes + s->chunk - 1) / s->chunk;
-    s->report = lane->engine->layout.stage / s->stride / 4; /* of the smaller ring, so for any writer's */
+    s->steps = bytes == s->chunk ? 1 : (bytes + s->chunk - 1) / s->chunk;
+    s->report = s->steps == 1 ? 1 : lane->engine->layout.stage / s->stride / 4; /* of the smaller ring: any writer's */
 }
 
 /* Whether the writer may use a span again, so that it waits for its readers' positions. */
 static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s)
 {
-    return s->steps > tti_stage_room(lane);
+    return s->steps > 1 && s->steps > tti_stage_room(lane);
 }
 
 /* The root's own chunks [from, end). */
@@ -65,7 +65,7 @@ static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t f
 static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status status = TUTTI_OK;
-    const size_t room = tti_stage_room(lane);
+    const size_t room = s->steps > 1 ? tti_stage_room(lane) : 1;
     lane->algorithm = tti_algorithm_of_steps(s->steps);
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
@@ -130,7 +130,7 @@ tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s,
 
 static void report(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 {
-    if ((k + 1) % s->report == 0 && k + 1 < s->steps) {
+    if (k + 1 < s->steps && (k + 1) % s->report == 0) {
         tti_advance(lane, k + 1);
     }
 }

@@ -49,5 +49,5 @@ static uint64_t tensors_of(const struct tti_lane *lane, tutti_operation kind)
 void tti_choose_stores(struct tti_lane *lane, const tutti_op *op, bool from_stage)
 {
     const uint64_t limit = limit_of(&lane->engine->tuning, op->kind, from_stage);
-    lane->streams = tti_call_bytes(lane, op) >= limit / tensors_of(lane, op->kind) && !folds_in_place(lane, op);
+    lane->streams = lane->bytes * tensors_of(lane, op->kind) >= limit && !folds_in_place(lane, op);
 }

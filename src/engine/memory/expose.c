@@ -22,8 +22,7 @@ static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
         (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) || lane->class != TTI_CLASS_LARGE) {
         return false; /* with different lengths no rank knows where the peers' parts of an all_to_all lie */
     }
-    return tti_call_bytes(lane, op) >=
-           e->tuning.zero_copy; /* below, staging is faster: it takes one epoch instead of two */
+    return lane->bytes >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch instead of two */
 }
 
 /* Whether peers touch a rank's input / its output. The tensor of a broadcast is its output. */

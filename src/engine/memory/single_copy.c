@@ -141,7 +141,7 @@ bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op)
     if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.outer > 1) {
         return false; /* it would take a system call for each row */
     }
-    return tti_call_bytes(lane, op) >= least_bytes(lane, op->kind) && tti_single_copy_all_can(lane->engine);
+    return lane->bytes >= least_bytes(lane, op->kind) && tti_single_copy_all_can(lane->engine);
 }
 
 bool tti_single_copy_allowed(const struct tti_lane *lane)
