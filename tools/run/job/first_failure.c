@@ -5,7 +5,7 @@
  * before its parent is notified. So the first death that reaches the launcher is often a consequence.
  *
  * A rank that leaves tells the others before its process ends, so they may end before it, too. A rank whose last
- * operation failed with PEER_LEFT is a consequence: the launcher waits for the rank that left, up to CAUSE_MS.
+ * operation failed with PEER_LEFT or REVOKED is a consequence: the launcher waits for the rank that left, up to CAUSE_MS.
  *
  * Then each rank that has failed or is ending according to /proc becomes a suspect. The launcher decides when all
  * suspects have ended. A suspect that was killed by a signal that programs do not send themselves is the cause; without
@@ -49,7 +49,8 @@ void tti_job_record_end(struct tti_job *job, int rank, int status)
 
 static bool is_consequence(const struct tti_job *job, int rank)
 {
-    return has_failed(&job->ranks[rank]) && tti_report_last_status(job, rank) == TUTTI_PEER_LEFT;
+    const tutti_status last = has_failed(&job->ranks[rank]) ? tti_report_last_status(job, rank) : TUTTI_OK;
+    return last == TUTTI_PEER_LEFT || last == TUTTI_REVOKED;
 }
 
 bool tti_job_awaits_cause(struct tti_job *job)
