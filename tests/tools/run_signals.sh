@@ -73,13 +73,14 @@ kill -TERM "$launcher"
 end
 check_nothing_left "a rank's children"
 
-# Stopped and continued as one.
-start run -n 2 sh -c 'echo ready; while :; do sleep 0.1; done'
+# Stopped and continued as one. The ranks start no processes: a shell whose child stops between vfork and exec waits for
+# it in state D, not T.
+start run -n 2 sh -c 'echo ready; exec sleep 120'
 wait_for_lines out ready 2
 state_of() { awk '/^State:/ {print $2}' "/proc/$1/status" 2>/dev/null; }
 rank_states() {
     grep -ls "^PPid:[[:space:]]$launcher\$" /proc/[0-9]*/status | while read -r child; do
-        [ "$(cat "${child%status}comm")" = sh ] && awk '/^State:/ {print $2}' "$child"
+        [ "$(cat "${child%status}comm")" != tutti-guard ] && awk '/^State:/ {print $2}' "$child"
     done | sort -u | tr -d '\n'
 }
 all_stopped() { [ "$(rank_states)" = T ] && [ "$(state_of "$launcher")" = T ]; }

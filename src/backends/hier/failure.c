@@ -10,8 +10,8 @@
  *
  * If a rank is late, the ranks that wait for it in the first step time out. At the same moment those in later steps
  * time out, which wait for other ranks. So a rank that times out polls the flat engine every 10 ms for a cause from a
- * rank that is nearer to the late one: the later the step, the longer, up to 0.7 s, in a call that has failed already.
- * It cannot sleep on an event, since Gloo and MPI make progress on the network in calls only.
+ * rank that is nearer to the late one: the later the step, the more often, up to 70 times, in a call that has failed
+ * already. It cannot sleep on an event, since Gloo and MPI make progress on the network in calls only.
  */
 #include "backends/hier/failure.h"
 
@@ -21,7 +21,6 @@
 #include <time.h>
 
 #include "backends/hier/renumber.h"
-#include "base/clock.h"
 #include "base/error.h"
 
 #define POLL_MS 10
@@ -161,12 +160,11 @@ static bool poll_failure(const struct tti_hier *s, tutti_error *cause)
     return failure_of(s->flat, cause) != TUTTI_OK;
 }
 
-static bool poll_for_cause(const struct tti_hier *s, int64_t poll_ms, tutti_error *cause)
+static bool poll_for_cause(const struct tti_hier *s, int32_t polls, tutti_error *cause)
 {
     const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
-    const int64_t until_ns = tti_now_ns() + poll_ms * 1000000;
     bool found_cause = poll_failure(s, cause);
-    while (!found_cause && !has_failed(s) && tti_now_ns() < until_ns) {
+    for (int32_t i = 0; i < polls && !found_cause && !has_failed(s); i++) {
         nanosleep(&pause, NULL);
         found_cause = poll_failure(s, cause);
     }
@@ -192,12 +190,12 @@ static void replace(tutti_error *error, tutti_error cause)
     *error = cause;
 }
 
-tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t poll_ms,
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int32_t polls,
                            tutti_error *error)
 {
     tutti_error cause;
     /* REVOKED: perhaps by a rank that has timed out and polls, too */
-    poll_ms = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? poll_ms : 0;
+    polls = error->status == TUTTI_TIMEOUT || error->status == TUTTI_REVOKED ? polls : 0;
     if (engine != s->flat && error->status != TUTTI_REVOKED && has_failed(s)) {
         /* This rank's other thread was first, and this failure follows from that one or has the same cause. */
         replace(error, s->cause);
@@ -206,7 +204,7 @@ tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32
     if (error->status == TUTTI_REVOKED && has_failed(s)) {
         return tti_hier_usable(s, error);
     }
-    if (!has_failed(s) && engine != s->flat && poll_for_cause(s, poll_ms, &cause)) {
+    if (!has_failed(s) && engine != s->flat && poll_for_cause(s, polls, &cause)) {
         replace(error, cause);
         engine = s->flat; /* which has carried it */
     }

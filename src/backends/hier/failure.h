@@ -9,9 +9,9 @@
 tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error);
 
 /* A step on `engine` has failed with *error: turns it into an error of the group, fails the group, and returns the
- * status of the call. After a time-out, other ranks have `poll_ms` to report a cause that is nearer to the missing
- * rank. */
-tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int64_t poll_ms,
+ * status of the call. After a time-out, the rank polls `polls` times, every 10 ms, for a cause from a rank that is nearer
+ * to the missing one. */
+tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int32_t polls,
                            tutti_error *error);
 
 /* As in tutti_backend_ops. The cause uses the ranks of the group. */

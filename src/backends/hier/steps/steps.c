@@ -12,8 +12,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* After a time-out in a step: how long a rank polls for a better cause. A deadline may be overrun by a second. */
-enum { BETWEEN_MS = 250, LATER_MS = 700 };
+/* After a time-out in a step: how often a rank polls for a better cause, every 10 ms. A deadline may be overrun by a
+ * second; on a machine so busy that time-outs come late, the polls take longer, too. */
+enum { BETWEEN_POLLS = 25, LATER_POLLS = 70 };
 
 tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutti_dtype dtype)
 {
@@ -29,14 +30,14 @@ tutti_op tti_hier_step(const struct tti_hier_call *c, tutti_operation kind, tutt
         .background = c->op->background};
 }
 
-static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, int64_t poll_ms,
+static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tutti_op *op, int32_t polls,
                         tutti_error *error)
 {
     tutti_status status = engine->backend->ops->run(engine->state, op, error);
     if (status == TUTTI_OK) {
         return status;
     }
-    status = tti_hier_fail(c->s, engine, c->op->lane, poll_ms, error);
+    status = tti_hier_fail(c->s, engine, c->op->lane, polls, error);
     const int64_t elapsed_ms = (tti_now_ns() - c->begun_ns) / 1000000;
     const bool too_soon = status == TUTTI_TIMEOUT && (op->timeout_ms < 0 || elapsed_ms < op->timeout_ms / 2);
     return too_soon ? tti_hier_usable(c->s, error)
@@ -46,12 +47,12 @@ static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tut
 tutti_status tti_hier_run_intra_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
     op->background = op->background ? op->background : TUTTI_BESIDE_NETWORK;
-    return run(c, c->s->inner, op, c->first ? 0 : LATER_MS, error);
+    return run(c, c->s->inner, op, c->first ? 0 : LATER_POLLS, error);
 }
 
 tutti_status tti_hier_run_inter_host(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
 {
-    return run(c, c->s->rail, op, BETWEEN_MS, error);
+    return run(c, c->s->rail, op, BETWEEN_POLLS, error);
 }
 
 tutti_status tti_hier_run_flat(struct tti_hier_call *c, tutti_op *op, tutti_error *error)
