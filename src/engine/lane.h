@@ -44,6 +44,10 @@ struct tti_stage {
     uint32_t stamps_first;
     uint32_t stamps_count;
     struct tti_stamp stamps[TTI_STAMPS];
+    const unsigned char *requested; /* memory/prefetch.c: lines that the next call finds in its own caches */
+    const unsigned char *requested_end;
+    uint64_t ended; /* in ticks: when the call before did */
+    bool paused;    /* the current call began long after that */
 };
 
 /* How a call's data get to the other ranks. */
@@ -148,7 +152,7 @@ struct tti_lane {
     /* what only large calls and long waits use */
     struct tti_stage rings[2];       /* the second one may have no bytes: see memory/stage.c */
     struct tti_stage *stage;         /* the one in use        */
-    uint32_t publications;           /* of large calls        */
+    uint32_t publications;           /* of large calls, or those in the small ring */
     double publish_ticks;            /* time to change a line that another rank has read: a running average */
     uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher; 0 = the full spin pays          */
     _Atomic uint64_t holds_heap;     /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */

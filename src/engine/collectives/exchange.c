@@ -19,6 +19,7 @@
 #include "engine/arrival/attributes.h"
 #include "engine/collectives/zero_copy.h"
 #include "engine/memory/expose.h"
+#include "engine/memory/prefetch.h"
 #include "engine/memory/stage.h"
 
 static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k)
@@ -32,11 +33,20 @@ static tutti_status pack(struct tti_lane *lane, const struct tti_exchange *x, si
     return status;
 }
 
+/* One-shot all_reduce loses by it: decision 46. */
+static bool prefetches(const struct tti_lane *lane, const struct tti_exchange *x)
+{
+    return x->op->kind != TUTTI_OP_ALL_REDUCE && tti_prefetch_pays(lane, x->stride);
+}
+
 static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
     tutti_status resource_error;
     const bool small = x->steps == 1 && x->stride <= TTI_SMALL_EXCHANGE;
     tutti_status status = tti_stage_begin(lane, x->stride, small, &resource_error);
+    if (prefetches(lane, x)) {
+        tti_prefetch_note_pause(lane);
+    }
     if (status == TUTTI_OK && resource_error == TUTTI_OK && !lane->exposed) {
         status = pack(lane, x, 0);
     }
@@ -96,5 +106,9 @@ tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x)
         return status;
     }
     lane->algorithm = x->op->kind == TUTTI_OP_ALL_REDUCE ? TTI_ALGORITHM_ONE_SHOT : tti_algorithm_of_steps(x->steps);
-    return run_steps(lane, x);
+    status = run_steps(lane, x);
+    if (prefetches(lane, x)) {
+        tti_prefetch_request(lane, x->stride);
+    }
+    return status;
 }

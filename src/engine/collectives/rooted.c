@@ -23,6 +23,7 @@
 #include "engine/arrival/attributes.h"
 #include "engine/collectives/zero_copy.h"
 #include "engine/memory/expose.h"
+#include "engine/memory/prefetch.h"
 #include "engine/memory/stage.h"
 
 #define LEAST_CHUNK 8192u
@@ -66,7 +67,12 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
 {
     tutti_status status = TUTTI_OK;
     const size_t room = s->steps > 1 ? tti_stage_room(lane) : 1;
+    const size_t staged = s->steps * s->stride;
+    const bool prefetches = tti_prefetch_pays(lane, staged);
     lane->algorithm = tti_algorithm_of_steps(s->steps);
+    if (prefetches) {
+        tti_prefetch_note_pause(lane);
+    }
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
         if (k >= room) {
@@ -87,6 +93,9 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
         }
     }
     copy_own(lane, s, s->steps > room ? s->steps - room : 0, s->steps);
+    if (prefetches) {
+        tti_prefetch_request(lane, staged);
+    }
     return TUTTI_OK;
 }
 

@@ -12,6 +12,10 @@
  * Each copy past the caches ends with a fence, so this is not smaller. */
 #define TTI_TWICE_BYTES ((size_t)4 * TTI_PAGE)
 
+/* memcpy uses ordinary stores up to here. Longer copies use string instructions, which gain nothing from lines that the
+ * CPU's own caches have. */
+#define TTI_PLAIN_BYTES ((size_t)1 << 10)
+
 /* memcpy with a length that GCC does not know. If it knew, it would use rep movsq, which takes as long to begin as the
  * library takes for a kilobyte. */
 static inline void tti_memcpy(void *dst, const void *src, size_t n)
@@ -51,9 +55,27 @@ static inline void tti_copy_to_output(struct tti_lane *lane, void *dst, const vo
     }
 }
 
+/* Whether the own caches have these lines of the stage (memory/prefetch.c). */
+static inline bool tti_has_lines(const struct tti_lane *lane, const unsigned char *span, size_t n)
+{
+    return span >= lane->stage->requested && span + n <= lane->stage->requested_end;
+}
+
+static inline void tti_copy_plain(unsigned char *dst, const unsigned char *src, size_t n)
+{
+    for (size_t at = 0; at < n; at += TTI_PLAIN_BYTES) {
+        tti_memcpy(dst + at, src + at, n - at < TTI_PLAIN_BYTES ? n - at : TTI_PLAIN_BYTES);
+    }
+}
+
 /* Into the own stage: past the caches if its readers are far away. */
 static inline void tti_copy_to_stage(struct tti_lane *lane, void *span, const void *src, size_t n)
 {
+    if (tti_has_lines(lane, span, n)) {
+        tti_copy_plain(span, src, n);
+        lane->bytes_copied += 2 * n;
+        return;
+    }
     if (tti_stage_is_far(lane) && n >= TTI_PAGE / 2) {
         tti_copy_stream(span, src, n);
         lane->bytes_copied += 2 * n;

@@ -73,6 +73,14 @@ static size_t offset_of(const struct tti_lane *lane, uint64_t place)
     return l->stages + (size_t)lane->index * (l->stage + l->second) + place;
 }
 
+unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room)
+{
+    const struct tti_stage *s = lane->stage;
+    const uint64_t place = fitted(s, s->head) & (s->ring - 1);
+    *room = (size_t)(s->ring - place);
+    return lane->engine->segments[lane->engine->rank] + offset_of(lane, s->base + place);
+}
+
 void tti_stage_prepare(struct tti_lane *lane)
 {
     const struct tti_layout *l = &lane->engine->layout;

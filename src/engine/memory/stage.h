@@ -52,6 +52,10 @@ const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_
  * peer exposes its tensors: such a peer stages only when it knows that others do not expose theirs. */
 tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase);
 
+/* Where span 0 of the next call begins, if its spans are as long as those of this one, and the bytes from there to the
+ * end of the ring. */
+unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room);
+
 /* Spans that a call can acquire without waiting for peers in the same call, at least. */
 size_t tti_stage_room(const struct tti_lane *lane);
 

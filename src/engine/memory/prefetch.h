@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The lines of the span that the next call will write: requested before it comes. */
+#ifndef TTI_ENGINE_PREFETCH_H
+#define TTI_ENGINE_PREFETCH_H
+
+#include "engine/lane.h"
+
+#define TTI_PREFETCH_FROM 2048 /* bytes of a call: fewer lines come while they are written */
+
+/* Whether a call that stages `bytes` stages them in the small ring, they are enough, and each rank has a CPU. */
+static inline bool tti_prefetch_pays(const struct tti_lane *lane, size_t bytes)
+{
+    return bytes >= TTI_PREFETCH_FROM && lane->stage == &lane->rings[1] && !tti_stage_has_far(lane) &&
+           lane->engine->ranks_per_cpu <= 1;
+}
+
+/* Before the first span: notes whether the program has paused since the call before. */
+void tti_prefetch_note_pause(struct tti_lane *lane);
+
+/* Behind the last span: requests the lines of the next call, of the same size, if calls come with pauses. */
+void tti_prefetch_request(struct tti_lane *lane, size_t bytes);
+
+#endif
