@@ -29,6 +29,7 @@ struct entry {
 /* In memory that all ranks share. */
 struct table {
     pthread_mutex_t lock;
+    _Atomic bool closed; /* rank 0 has closed its descriptor channel */
     int used;
     struct entry entries[ENTRIES];
 };
@@ -36,9 +37,10 @@ struct table {
 struct course {
     const char *last; /* record of the victim */
     int32_t victim;
-    bool all_join;       /* else the last rank does not join */
-    bool calls;          /* the other ranks get the group, and the first call reports the victim */
-    int signal;          /* that ends it; 0: it exits with status 3 */
+    bool all_join; /* else the last rank does not join */
+    bool late;     /* the last rank connects to the descriptor channel, but offers its memory after it has closed */
+    bool calls;    /* the other ranks get the group, and the first call reports the victim */
+    int signal;    /* that ends it; 0: it exits with status 3 */
     tutti_status status; /* that the others get */
     const char *words;   /* of their error sentence, behind the rank */
 };
@@ -90,6 +92,9 @@ static tutti_status set(void *user, const char *key, const void *value, size_t l
 {
     const int32_t *rank = user;
     tutti_status status = TUTTI_OK;
+    if (ends_with(key, "ready/0")) {
+        atomic_store(&table->closed, true);
+    }
     pthread_mutex_lock(&table->lock);
     if (find(key)) {
         status = TUTTI_BUSY;
@@ -109,10 +114,18 @@ static tutti_status set(void *user, const char *key, const void *value, size_t l
     return status;
 }
 
+static void await_close(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&table->closed)) {
+        pause_us(500);
+    }
+}
+
 static tutti_status get(void *user, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms)
 {
     const int64_t until = now_ns() + (timeout_ms < 0 ? CALL_MS : timeout_ms) * 1000000;
-    (void)user;
+    const bool is_late = course->late && *(const int32_t *)user == state->round.size - 1;
     for (bool late = false;; late = now_ns() >= until) {
         pthread_mutex_lock(&table->lock);
         const struct entry *e = find(key);
@@ -121,6 +134,9 @@ static tutti_status get(void *user, const char *key, void *value, size_t capacit
             memcpy(value, e->value, e->length < capacity ? e->length : capacity);
         }
         pthread_mutex_unlock(&table->lock);
+        if (e && is_late && ends_with(key, "channel")) {
+            place_arm(PLACE_FILE, 1, await_close, NULL); /* its segment, behind the connection */
+        }
         if (e || late) {
             return e ? TUTTI_OK : TUTTI_TIMEOUT;
         }
@@ -181,6 +197,7 @@ static int run(const struct course *c)
     int failures = 0;
     course = c;
     table->used = 0;
+    atomic_store(&table->closed, false);
     memset(state->seen, 0, sizeof(state->seen));
     for (int32_t i = 0; i < joining; i++) {
         const int32_t rank = in_order(i);
@@ -215,6 +232,7 @@ int main(int argc, char **argv)
     static const char *const killed = "was killed by signal 9";
     const struct course courses[] = {
         {"hello/1", 1, .all_join = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {"hello/1", 1, .all_join = true, .late = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
         {"hello/1", 1, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
         {"hello/1", 1, .status = TUTTI_PEER_DEAD, .words = "has ended at once, with exit status 3"},
         {"ready/1", 1, .all_join = true, .calls = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},

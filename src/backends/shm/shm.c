@@ -59,6 +59,33 @@ static int64_t deadline_of(const tutti_open_info *info)
     return tti_deadline_ns(tti_now_ns(), info->timeout_ms);
 }
 
+static tutti_status pause_once(void *user, int64_t timeout_ms, tutti_error *error)
+{
+    const struct timespec pause = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000};
+    (void)user;
+    (void)error;
+    nanosleep(&pause, NULL);
+    return TUTTI_TIMEOUT;
+}
+
+/* If the channel has ended, rank 0 has died or failed, and perhaps reports the cause at the rendezvous. */
+static tutti_status channel_result(const struct channel *p, tutti_status status, tutti_error *error)
+{
+    const tutti_rendezvous *rv = p->rendezvous;
+    const struct tti_polled_wait wait = {.attempt = pause_once, .poll = rv->poll_failures, .user = rv->self};
+    if (status != TUTTI_PEER_LEFT) {
+        return status;
+    }
+    status = tti_wait_polling(&wait, tti_deadline_ns(tti_now_ns(), GRACE_MS), error);
+    if (status == TUTTI_TIMEOUT) {
+        status = tti_error_set(error, TUTTI_PEER_LEFT, "rank 0, which serves the descriptor channel, has ended");
+        if (error) {
+            error->suspect = 0;
+        }
+    }
+    return status;
+}
+
 static tutti_status channel_open(const tutti_open_info *info, struct channel *p, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
@@ -77,15 +104,16 @@ static tutti_status channel_open(const tutti_open_info *info, struct channel *p,
     }
     if (status == TUTTI_OK) {
         tti_store_local_url(info->socket_directory, "channel", r, url);
-        status = tti_store_open(url, info->rank == 0, info->timeout_ms, &p->store, error);
+        status = channel_result(p, tti_store_open(url, info->rank == 0, info->timeout_ms, &p->store, error), error);
     }
     return status == TUTTI_OK && info->rank == 0 ? rv->set(rv->self, "channel", r, sizeof(r), error) : status;
 }
 
 static tutti_status channel_put_fd(const struct channel *p, const char *key, int fd, int readers, tutti_error *error)
 {
-    return p->store ? tti_store_put_fd(p->store, key, fd, readers, error)
-                    : p->rendezvous->put_fd(p->rendezvous->self, key, fd, readers, error);
+    const tutti_rendezvous *rv = p->rendezvous;
+    return p->store ? channel_result(p, tti_store_put_fd(p->store, key, fd, readers, error), error)
+                    : rv->put_fd(rv->self, key, fd, readers, error);
 }
 
 /* Descriptors that other ranks hand over: under `stem`/first, `stem`/(first + 1) and so on. */
@@ -108,11 +136,7 @@ static tutti_status channel_get_fds(const struct channel *p, struct descriptors 
         .stem = d->stem, .first = (uint32_t)d->first, .count = (uint32_t)d->count, .fds = d->fds};
     const tutti_status status = tti_store_get_range(p->store, &range, timeout_ms, error);
     d->got = (int)range.got;
-    if (status == TUTTI_PEER_LEFT && error) {
-        tti_error_set(error, status, "rank 0, which serves the descriptor channel, has ended");
-        error->suspect = 0;
-    }
-    return status;
+    return channel_result(p, status, error);
 }
 
 static size_t doorbell_bytes(const struct tti_root *root)

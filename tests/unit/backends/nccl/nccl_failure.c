@@ -174,6 +174,7 @@ static void aborted(struct rank *r)
 static void never_connected(struct rank *r)
 {
     tutti_error error;
+    atomic_store(&r->table->is_patient, true);
     CHECK(rank_open(r, &error) == TUTTI_TIMEOUT);
     CHECK(strstr(error.message, "ncclCommInitRank") != NULL && strstr(error.message, "lane 0") != NULL);
     CHECK(r->state == NULL);

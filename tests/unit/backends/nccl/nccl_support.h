@@ -42,6 +42,7 @@ struct entry {
 };
 
 struct rendezvous_table {
+    _Atomic bool is_patient; /* gets wait beyond their deadlines, so that the library's own waits time out */
     _Atomic uint32_t used;
     _Atomic int32_t arrived; /* for pass_all */
     struct entry entries[ENTRIES];
@@ -76,7 +77,7 @@ static tutti_status table_get(void *self, const char *key, void *value, size_t c
             }
         }
         usleep(1000);
-    } while (tti_now_ns() < deadline);
+    } while (atomic_load(&m->is_patient) || tti_now_ns() < deadline);
     return tti_error_set(error, TUTTI_TIMEOUT, "the key %s has not been set", key);
 }
 
