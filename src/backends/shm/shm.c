@@ -28,6 +28,7 @@
 #include "base/error.h"
 #include "base/process/proc.h"
 #include "base/wait/polled_wait.h"
+#include "base/wait/retry.h"
 #include "engine/failure/liveness_monitor.h"
 #include "engine/failure/peer_death.h"
 #include "store/store.h"
@@ -59,31 +60,28 @@ static int64_t deadline_of(const tutti_open_info *info)
     return tti_deadline_ns(tti_now_ns(), info->timeout_ms);
 }
 
-static tutti_status pause_once(void *user, int64_t timeout_ms, tutti_error *error)
-{
-    const struct timespec pause = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000};
-    (void)user;
-    (void)error;
-    nanosleep(&pause, NULL);
-    return TUTTI_TIMEOUT;
-}
-
 /* If the channel has ended, rank 0 has died or failed, and perhaps reports the cause at the rendezvous. */
 static tutti_status channel_result(const struct channel *p, tutti_status status, tutti_error *error)
 {
     const tutti_rendezvous *rv = p->rendezvous;
-    const struct tti_polled_wait wait = {.attempt = pause_once, .poll = rv->poll_failures, .user = rv->self};
+    const int64_t deadline_ns = tti_deadline_ns(tti_now_ns(), GRACE_MS);
+    tutti_status found = TUTTI_OK;
+    tutti_error cause;
+    int pause = 0;
     if (status != TUTTI_PEER_LEFT) {
         return status;
     }
-    status = tti_wait_polling(&wait, tti_deadline_ns(tti_now_ns(), GRACE_MS), error);
-    if (status == TUTTI_TIMEOUT) {
-        status = tti_error_set(error, TUTTI_PEER_LEFT, "rank 0, which serves the descriptor channel, has ended");
-        if (error) {
-            error->suspect = 0;
-        }
+    do {
+        found = rv->poll_failures ? rv->poll_failures(rv->self, &cause) : TUTTI_OK;
+    } while (found == TUTTI_OK && rv->poll_failures && tti_retry_sleep(&pause, deadline_ns));
+    if (found == TUTTI_OK) {
+        found = tti_error_set(&cause, status, "rank 0, which serves the descriptor channel, has ended");
+        cause.suspect = 0;
     }
-    return status;
+    if (error) {
+        *error = cause;
+    }
+    return found;
 }
 
 static tutti_status channel_open(const tutti_open_info *info, struct channel *p, tutti_error *error)
