@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Segments are files of memfd_create. Seals make them safe to map from another process: the size cannot change, so an
- * access cannot raise SIGBUS, and with F_SEAL_FUTURE_WRITE (Linux 5.1) only the owner, whose mapping is older than the
- * seal, can write. The doorbell, which all ranks write, has its size sealed only. The rank that adopts a descriptor
- * checks seals and size before it maps the file, and trusts nothing else about it. Memory is committed by fallocate, so
- * a shortage is an error here and not a signal at the first write.
+ * access cannot raise SIGBUS. The rank that adopts a descriptor checks seals and size before it maps the file, and
+ * trusts nothing else about it. It maps a peer's segment read-only, so that a stray write of the program ends in SIGSEGV,
+ * and later makes writable only what it alone reads. Memory is committed by fallocate, so a shortage is an error here
+ * and not a signal at the first write.
  */
 #include "backends/shm/segment.h"
 
@@ -21,10 +21,6 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
-
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -32,8 +28,11 @@
 
 #define PAGE 4096u
 
-#define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define SEGMENT_SEALS (SIZE_SEALS | F_SEAL_FUTURE_WRITE)
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static tutti_status map(struct tti_mapping *m, int protection, tutti_error *error)
 {
@@ -90,32 +89,29 @@ tutti_status tti_mapping_create(const char *what, size_t bytes, size_t spare, si
     return TUTTI_OK;
 }
 
-tutti_status tti_mapping_seal(struct tti_mapping *mapping, tutti_error *error)
+tutti_status tti_memory_seal(int fd, tutti_error *error)
 {
-    if (fcntl(mapping->fd, F_ADD_SEALS, SEGMENT_SEALS) != 0) {
-        return tti_error_system(error, errno, "cannot seal a segment (Linux 5.1 or newer is needed)");
+    if (fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
+        return tti_error_system(error, errno, "cannot seal the size of a memory file");
     }
     return TUTTI_OK;
 }
 
-tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *error)
+bool tti_memory_is_sealed(int fd, int *seals)
 {
-    if (fcntl(mapping->fd, F_ADD_SEALS, SIZE_SEALS) != 0) {
-        return tti_error_system(error, errno, "cannot seal the size of the doorbell");
-    }
-    return TUTTI_OK;
+    *seals = fcntl(fd, F_GET_SEALS);
+    /* F_SEAL_EXEC may be set too: the kernel adds it to files without the executable bit. */
+    return *seals >= 0 && (*seals & (SEALS | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == SEALS;
 }
 
-tutti_status tti_mapping_adopt(int fd, size_t bytes, size_t spare, int writable, int rank, struct tti_mapping *mapping,
+tutti_status tti_mapping_adopt(int fd, size_t bytes, size_t spare, bool writable, int rank, struct tti_mapping *mapping,
                                tutti_error *error)
 {
     struct tti_mapping m = {.fd = fd, .bytes = bytes};
     struct stat st;
-    int wanted = writable ? SIZE_SEALS : SEGMENT_SEALS;
-    int seals = fcntl(fd, F_GET_SEALS);
+    int seals;
     tutti_status status = TUTTI_OK;
-    /* F_SEAL_EXEC may be set too: the kernel adds it to files without the executable bit. */
-    if (seals < 0 || (seals & SEGMENT_SEALS) != wanted) {
+    if (!tti_memory_is_sealed(fd, &seals)) {
         status = tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d is not sealed as it must be (seals 0x%x)",
                                rank, (unsigned)seals);
     } else if (fstat(fd, &st) != 0 || st.st_size < (off_t)bytes || st.st_size > (off_t)(bytes + spare)) {
@@ -177,6 +173,11 @@ void tti_mapping_drop(unsigned char *continued, size_t bytes)
 void tti_memory_prefault(unsigned char *address, size_t bytes)
 {
     madvise(address, bytes, MADV_POPULATE_READ);
+}
+
+void tti_memory_make_writable(unsigned char *address, size_t bytes)
+{
+    mprotect(address, bytes, PROT_READ | PROT_WRITE);
 }
 
 void tti_mapping_close(struct tti_mapping *mapping)

@@ -4,6 +4,7 @@
 #ifndef TTI_BACKENDS_SHM_SEGMENT_H
 #define TTI_BACKENDS_SHM_SEGMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <tutti/status.h>
 
@@ -22,15 +23,14 @@ tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_erro
 tutti_status tti_mapping_create(const char *what, size_t bytes, size_t spare, size_t committed,
                                 struct tti_mapping *mapping, tutti_error *error);
 
-/* From now on no process can map it for writing, shrink or grow it; the existing mapping stays writable. */
-tutti_status tti_mapping_seal(struct tti_mapping *mapping, tutti_error *error);
-
-/* The same without the write seal: for the doorbell, which all members write. */
-tutti_status tti_mapping_seal_size(struct tti_mapping *mapping, tutti_error *error);
+/* From now on no process can shrink or grow the file. */
+tutti_status tti_memory_seal(int fd, tutti_error *error);
+/* Whether that holds, and nothing else is forbidden. *seals: those that it has; below 0: it has none. */
+bool tti_memory_is_sealed(int fd, int *seals);
 
 /* Maps `bytes` of a received descriptor after checking size and seals: PROTOCOL if they are not as promised. The file
  * may be longer by up to `spare`. Closes fd. */
-tutti_status tti_mapping_adopt(int fd, size_t bytes, size_t spare, int writable, int rank, struct tti_mapping *mapping,
+tutti_status tti_mapping_adopt(int fd, size_t bytes, size_t spare, bool writable, int rank, struct tti_mapping *mapping,
                                tutti_error *error);
 
 /* Maps the next `bytes` of the file behind a mapping that ends at `end`, with the same rights, elsewhere; NULL if that
@@ -49,6 +49,10 @@ tutti_status tti_memory_populate(unsigned char *address, size_t bytes);
 
 /* Fills the page tables for reading a range that is backed with memory. */
 void tti_memory_prefault(unsigned char *address, size_t bytes);
+
+/* Lets this process write a range of a peer's segment that it only reads: its owner can then write there again sooner
+ * (docs/decisions/0047). What cannot be done stays as it is. */
+void tti_memory_make_writable(unsigned char *address, size_t bytes);
 
 void tti_mapping_close(struct tti_mapping *mapping);
 

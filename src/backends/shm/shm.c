@@ -48,7 +48,7 @@ static int32_t available(char *why, size_t capacity)
     tutti_error error;
     tutti_status status = tti_mapping_create("tutti-probe", TTI_PAGE, 0, TTI_PAGE, &probe, &error);
     if (status == TUTTI_OK) {
-        status = tti_mapping_seal(&probe, &error);
+        status = tti_memory_seal(probe.fd, &error);
         tti_mapping_close(&probe);
     }
     snprintf(why, capacity, "%s", status == TUTTI_OK ? "sealed memory files work" : error.message);
@@ -156,7 +156,7 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
     }
     tti_engine_segment_init(own->base, layout, info->rank, nonce);
     root->kept = info->world_size > 1 && tti_liveness_register((struct tti_segment_header *)own->base);
-    status = tti_mapping_seal(own, error);
+    status = tti_memory_seal(own->fd, error);
     snprintf(key, sizeof(key), "segment/%d", info->rank);
     if (status == TUTTI_OK && info->world_size > 1) {
         status = channel_put_fd(p, key, own->fd, info->world_size - 1, error);
@@ -166,7 +166,7 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
     }
     status =
         tti_mapping_create("tutti-doorbell", doorbell_bytes(root), 0, layout->doorbell_bytes, &root->doorbell, error);
-    if (status == TUTTI_OK && (status = tti_mapping_seal_size(&root->doorbell, error)) == TUTTI_OK &&
+    if (status == TUTTI_OK && (status = tti_memory_seal(root->doorbell.fd, error)) == TUTTI_OK &&
         info->world_size > 1) {
         status = channel_put_fd(p, "doorbell/0", root->doorbell.fd, info->world_size - 1, error);
     }
@@ -271,7 +271,7 @@ static tutti_status adopt_segments(const struct descriptors *d, uint64_t nonce, 
             close(d->fds[i]);
             continue;
         }
-        status = tti_mapping_adopt(d->fds[i], tti_root_segment_bytes(layout), TTI_ROOT_SPARE_MOST, 0, r,
+        status = tti_mapping_adopt(d->fds[i], tti_root_segment_bytes(layout), TTI_ROOT_SPARE_MOST, false, r,
                                    &root->segments[r], error);
         if (status == TUTTI_OK) {
             status = tti_engine_segment_check(root->segments[r].base, layout, r, nonce, error);
@@ -308,7 +308,7 @@ static tutti_status map_segments(const tutti_open_info *info, const struct chann
         struct descriptors d = {.stem = "doorbell", .count = 1};
         status = await_descriptors(info, p, root, deadline, &d, error);
         if (status == TUTTI_OK) {
-            status = tti_mapping_adopt(d.fds[0], doorbell_bytes(root), 0, 1, 0, &root->doorbell, error);
+            status = tti_mapping_adopt(d.fds[0], doorbell_bytes(root), 0, true, 0, &root->doorbell, error);
         }
     }
     return status;

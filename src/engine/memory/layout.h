@@ -198,8 +198,9 @@ static_assert(sizeof(struct tti_slot) == 2 * TTI_LINE,
 /* Makes a range of the own segment usable without a later SIGBUS; NO_MEMORY otherwise. NULL = always usable. */
 typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
 
-/* Prepares page tables for reading a range of a peer's segment, so that the first read does not fault page by page. */
-typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes);
+/* Prepares page tables for reading a range of a peer's segment, so that the first read does not fault page by page.
+ * `only_reader`: no third rank reads it. */
+typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes, bool only_reader);
 
 struct tti_layout {
     int size;

@@ -170,7 +170,7 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
         const bool ahead = e->populate && peer != e->rank;
         for (uint64_t done = 0; ahead && done < ring && alarm_now(lane) == lane->alarm_seen;
              done += step_at(done, ring)) {
-            e->populate(e->commit_user, peer, offset_of(lane, base + done), step_at(done, ring));
+            e->populate(e->commit_user, peer, offset_of(lane, base + done), step_at(done, ring), e->size == 2);
         }
         lane->populated[peer] |= bit;
     }

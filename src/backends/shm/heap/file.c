@@ -22,11 +22,6 @@
 #include "base/error.h"
 #include "engine/memory/heap.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -35,8 +30,7 @@ tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti
 {
     int file = -1;
     tutti_status status = tti_memory_file(what, bytes, &file, error);
-    if (status == TUTTI_OK && fcntl(file, F_ADD_SEALS, SEALS) != 0) {
-        status = tti_error_system(error, errno, "cannot seal the size of a memory file");
+    if (status == TUTTI_OK && (status = tti_memory_seal(file, error)) != TUTTI_OK) {
         close(file);
     }
     if (status == TUTTI_OK) {
@@ -48,8 +42,8 @@ tutti_status tti_heap_file_create(const char *what, size_t bytes, int *fd, tutti
 tutti_status tti_heap_file_check(int fd, int rank, size_t *bytes, tutti_error *error)
 {
     struct stat st;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & (SEALS | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != SEALS) {
+    int seals;
+    if (!tti_memory_is_sealed(fd, &seals)) {
         return tti_error_set(error, TUTTI_PROTOCOL, "the heap of rank %d is not sealed as it must be (seals 0x%x)",
                              rank, (unsigned)seals);
     }

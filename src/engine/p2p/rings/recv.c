@@ -254,7 +254,7 @@ static bool is_open(struct tti_engine *e, int peer)
         p->opened = true;
         if (e->populate) {
             e->populate(e->commit_user, peer, e->layout.rings + (size_t)e->rank * e->layout.ring_stride,
-                        e->layout.ring_stride);
+                        e->layout.ring_stride, true);
         }
     }
     return p->opened;
