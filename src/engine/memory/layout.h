@@ -199,7 +199,7 @@ static_assert(sizeof(struct tti_slot) == 2 * TTI_LINE,
 typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
 
 /* Prepares page tables for reading a range of a peer's segment, so that the first read does not fault page by page.
- * `only_reader`: no third rank reads it. */
+ * `only_reader`: it is data that no third rank reads. */
 typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes, bool only_reader);
 
 struct tti_layout {

@@ -253,8 +253,10 @@ static bool is_open(struct tti_engine *e, int peer)
     if (!p->opened && atomic_load_explicit(&tti_pair(e, peer, e->rank)->opened, memory_order_acquire) != 0) {
         p->opened = true;
         if (e->populate) {
-            e->populate(e->commit_user, peer, e->layout.rings + (size_t)e->rank * e->layout.ring_stride,
-                        e->layout.ring_stride, true);
+            const size_t slots = (size_t)(tti_rings(e, peer, e->rank) - e->segments[peer]);
+            const size_t bytes = (size_t)(tti_ring(e, peer, e->rank) - e->segments[peer]);
+            e->populate(e->commit_user, peer, slots, bytes - slots, false);
+            e->populate(e->commit_user, peer, bytes, e->layout.ring_bytes, true);
         }
     }
     return p->opened;
