@@ -26,22 +26,22 @@
 #include "engine/memory/prefetch.h"
 #include "engine/memory/stage.h"
 
-#define LEAST_CHUNK 8192u
-#define CHUNKS      8u
+#define LEAST_CHUNK ((size_t)8192)
+#define MOST_CHUNK  ((size_t)65536)
 
-/* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
-static size_t chunk_for(size_t bytes)
+/* Chunks so small that the readers soon begin, and so large that publishing them costs little. With two ranks the one
+ * reader follows the writer closely, so smaller ones overlap better (measured: docs/performance.md). */
+static size_t chunk_for(int size, size_t bytes)
 {
-    return bytes / CHUNKS < LEAST_CHUNK ? LEAST_CHUNK : bytes / CHUNKS;
+    const size_t part = bytes / (size == 2 ? 16 : 8);
+    return part < LEAST_CHUNK ? LEAST_CHUNK : part > MOST_CHUNK ? MOST_CHUNK : part;
 }
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
     const size_t window = (size_t)lane->engine->tuning.window / slots;
-    const size_t stream = tti_tuning_stream_chunk(lane->engine->size);
-    const size_t most = window < stream ? window : stream;
-    size_t chunk = chunk_for(bytes);
-    chunk = (chunk < most ? chunk : most) / 64 * 64;
+    size_t chunk = chunk_for(lane->engine->size, bytes);
+    chunk = (chunk < window ? chunk : window) / 64 * 64;
     s->bytes = bytes;
     s->chunk = bytes < chunk ? bytes : chunk;
     s->stride = (s->chunk + 63) / 64 * 64 * slots;

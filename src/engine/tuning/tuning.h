@@ -30,13 +30,6 @@ struct tti_tuning {
     uint64_t wake_ns;
 };
 
-/* The largest chunk of a stream between a root and the other ranks. With two ranks the one reader follows the writer
- * closely, so smaller chunks overlap better (measured: docs/performance.md). */
-static inline size_t tti_tuning_stream_chunk(int size)
-{
-    return size == 2 ? 16384 : 65536;
-}
-
 /* A rank that shares its CPU polls for so long before it yields. */
 #define TTI_SHARED_SPIN_NS 500
 
