@@ -17,7 +17,6 @@
 
 #define PAUSE_NS     1000.0
 #define NEAR_NS      100.0             /* a write to a line that near readers have: 30 to 60 here; far 150 to 190 */
-#define MOST         ((size_t)8 << 10) /* more lines take longer than the stores gain */
 #define SAMPLE_EVERY 64
 #define SAMPLED      4 /* calls ago: all readers have seen that arrival, and still have its line */
 
@@ -51,7 +50,6 @@ void tti_prefetch_request(struct tti_lane *lane, size_t bytes)
     if (s->paused && readers_are_near(lane)) {
         size_t most;
         s->requested = tti_stage_next(lane, &most);
-        most = most < MOST ? most : MOST;
         s->requested_end = s->requested + (bytes < most ? bytes : most);
         for (const unsigned char *line = s->requested; line < s->requested_end; line += 64) {
             __builtin_prefetch(line, 1);

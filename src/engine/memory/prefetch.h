@@ -5,12 +5,14 @@
 
 #include "engine/lane.h"
 
-#define TTI_PREFETCH_FROM 2048 /* bytes of a call: fewer lines come while they are written */
+/* Bytes of a call: fewer lines come while they are written; more take longer than the stores gain. */
+#define TTI_PREFETCH_FROM 2048
+#define TTI_PREFETCH_MOST 8192
 
-/* Whether a call that stages `bytes` stages them in the small ring, they are enough, and each rank has a CPU. */
+/* Whether a call that stages `bytes` stages them in the small ring, they are as many, and each rank has a CPU. */
 static inline bool tti_prefetch_pays(const struct tti_lane *lane, size_t bytes)
 {
-    return bytes >= TTI_PREFETCH_FROM && lane->stage == &lane->rings[1] && !tti_stage_has_far(lane) &&
+    return bytes >= TTI_PREFETCH_FROM && bytes <= TTI_PREFETCH_MOST && lane->stage == &lane->rings[1] && !tti_stage_has_far(lane) &&
            lane->engine->ranks_per_cpu <= 1;
 }
 
