@@ -16,7 +16,7 @@
 #include "engine/wait/publish.h"
 
 #define PAUSE_NS     1000.0
-#define NEAR_NS      100.0             /* a write to a line that near readers have: 30 to 60 here; far 150 to 190 */
+#define NEAR_NS      100.0 /* a write to a line that near readers have: 30 to 60 here; far 150 to 190 */
 #define SAMPLE_EVERY 64
 #define SAMPLED      4 /* calls ago: all readers have seen that arrival, and still have its line */
 
