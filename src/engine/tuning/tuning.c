@@ -15,7 +15,8 @@
  * one_shot: one-shot all_reduce has one epoch less than two-shot, and folds the whole vector instead of a slice.
  *     one-shot  stage 2n;        fold (P - 1) n remote + 2n;                                  E
  *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
- *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote).
+ *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote). On Zen 5 two ranks with a CPU
+ *   each gain up to a whole window (docs/decisions/0043).
  *
  * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster
  * from
@@ -188,6 +189,12 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
+static uint64_t all_reduce_one_shot_for(int size, int cpus, const struct tti_profile *p)
+{
+    const bool always = size == 2 && !ranks_share_cpus(size, cpus) && p->model == TTI_MODEL_ZEN_5;
+    return always ? TTI_TUNING_NEVER : over_states(size, cpus, p, one_shot_for);
+}
+
 static uint64_t reduce_sliced_for(int size, int cpus, const struct tti_profile *p)
 {
     const bool gains = size >= SLICED_RANKS && !ranks_share_cpus(size, cpus);
@@ -300,7 +307,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     const uint64_t second = overrides->stage > 0 || overrides->window > 0 ? 0 : second_for(stage, &p);
     const uint64_t packets = override_or(overrides->packets, packets_for(size, cpus, &p));
     const uint64_t packets_root = override_or(overrides->packets, packets_root_for(size, cpus, &p));
-    const uint64_t one_shot = override_or(overrides->one_shot, over_states(size, cpus, &p, one_shot_for));
+    const uint64_t one_shot = override_or(overrides->one_shot, all_reduce_one_shot_for(size, cpus, &p));
     *tuning = (struct tti_tuning){
         .stage = stage,
         .second = second,
