@@ -29,18 +29,19 @@
 #define LEAST_CHUNK ((size_t)8192)
 #define MOST_CHUNK  ((size_t)65536)
 
-/* Chunks so small that the readers soon begin, and so large that publishing them costs little. With two ranks the one
- * reader follows the writer closely, so smaller ones overlap better (measured: docs/performance.md). */
-static size_t chunk_for(int size, size_t bytes)
+#define CHUNKS 8
+
+/* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
+static size_t chunk_for(size_t bytes)
 {
-    const size_t part = bytes / (size == 2 ? 16 : 8);
+    const size_t part = bytes / CHUNKS;
     return part < LEAST_CHUNK ? LEAST_CHUNK : part > MOST_CHUNK ? MOST_CHUNK : part;
 }
 
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
     const size_t window = (size_t)lane->engine->tuning.window / slots;
-    size_t chunk = chunk_for(lane->engine->size, bytes);
+    size_t chunk = chunk_for(bytes);
     chunk = (chunk < window ? chunk : window) / 64 * 64;
     s->bytes = bytes;
     s->chunk = bytes < chunk ? bytes : chunk;
