@@ -114,7 +114,8 @@ tutti_status tti_persistent_refuse_alone(tutti_persistent *handle, const char *f
 /* relaxed, all three: the handle, the lock, or the program orders what the marks stand for */
 static inline bool tti_persistent_is(const struct tti_persistent *p, uint32_t mark)
 {
-    return (atomic_load_explicit(&p->marks, memory_order_relaxed) & mark) != 0;
+    /* acquire: pairs with the release in tti_persistent_unmark by a thread that has waited, and has seen the results */
+    return (atomic_load_explicit(&p->marks, memory_order_acquire) & mark) != 0;
 }
 
 static inline void tti_persistent_mark(struct tti_persistent *p, uint32_t mark)
@@ -124,7 +125,8 @@ static inline void tti_persistent_mark(struct tti_persistent *p, uint32_t mark)
 
 static inline void tti_persistent_unmark(struct tti_persistent *p, uint32_t mark)
 {
-    atomic_fetch_and_explicit(&p->marks, ~mark, memory_order_relaxed);
+    /* release: pairs with the acquire in tti_persistent_is */
+    atomic_fetch_and_explicit(&p->marks, ~mark, memory_order_release);
 }
 
 /* persistent_start.c, for run. The first has the object alone. */
