@@ -2,9 +2,9 @@
 /*
  * Segments are files of memfd_create. Seals make them safe to map from another process: the size cannot change, so an
  * access cannot raise SIGBUS. The rank that adopts a descriptor checks seals and size before it maps the file, and
- * trusts nothing else about it. It maps a peer's segment read-only, so that a stray write of the program ends in SIGSEGV,
- * and later makes writable only what it alone reads. Memory is committed by fallocate, so a shortage is an error here
- * and not a signal at the first write.
+ * trusts nothing else about it. It maps a peer's segment read-only, so that a stray write of the program ends in
+ * SIGSEGV, and later makes writable only data that it alone reads. Memory is committed by fallocate, so a shortage is
+ * an error here and not a signal at the first write.
  */
 #include "backends/shm/segment.h"
 

@@ -28,8 +28,7 @@
 
 #define LEAST_CHUNK ((size_t)8192)
 #define MOST_CHUNK  ((size_t)65536)
-
-#define CHUNKS 8
+#define CHUNKS      8
 
 /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
 static size_t chunk_for(size_t bytes)

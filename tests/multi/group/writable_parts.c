@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2 timeout=60 trees=release,debug */
-/* A rank maps its peer's segment read-only, and makes writable what it alone has begun to read: the stage and the rings
- * for messages. */
+/* A rank maps its peer's segment read-only, and makes writable the data that it alone has begun to read: the stage and
+ * the ring of bytes of messages. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
