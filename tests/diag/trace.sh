@@ -167,7 +167,7 @@ kill -STOP "${ranks[@]}"
 kill -KILL "$launcher"
 end
 checks=$((checks + 1))
-eventually nothing_left || fail "ranks outlive their launcher"
+eventually no_processes || fail "ranks outlive their launcher"
 "$tutti" trace dump "$work/deep/er" >"$work/dead" 2>"$work/err"
 check_line dead '^all processes have ended' "killed in a hang"
 check_line dead '^suspect: rank 1 \(process [0-9]+, (gone|ended.*)\) has not arrived at barrier #24, where 2 ranks wait for it; its last' "killed in a hang"

@@ -37,6 +37,6 @@ checks=$((checks + 1))
 eventually both_stay || fail "the job that is to be killed has not begun"
 kill -KILL $script
 wait $script 2>/dev/null
-check_nothing_left "after SIGKILL to scripts/hosts"
+check_no_processes "after SIGKILL to scripts/hosts"
 
 finish

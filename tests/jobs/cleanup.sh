@@ -77,7 +77,7 @@ finish_job 137 "launcher and ranks are killed"
 
 start 3
 # shellcheck disable=SC2046
-kill -KILL $(job_processes)
+kill -KILL $(leftovers | cut -d" " -f1)
 finish_job 137 "launcher, guard and ranks are killed"
 
 start 2

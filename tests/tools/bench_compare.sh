@@ -158,7 +158,7 @@ check_line out '^# Cells: 0, lost: 0$' "no cells"
 FAKE_MODE=hang run_vs all_reduce -n 2 -e 512 -f 64 --repeat 1 --limit 1 --vs mpich/t
 check_status 1 "a job that hangs"
 check_line err '^bench_vs: mpich/t, repetition 1 failed: it took longer than 1 s$' "a job that hangs"
-check_nothing_left "a job that hangs"
+check_no_processes "a job that hangs"
 
 for signal in TERM INT; do
     rm -rf "$work/state" && mkdir "$work/state"
@@ -178,7 +178,7 @@ sys.exit(started.wait() & 255)' "$work/pid" "${vs[@]}" all_reduce -n 2 -e 512 -f
     check_status $((128 + $(kill -l "$signal"))) "SIG$signal"
     check_line err 'was ended, nothing is written$' "SIG$signal"
     check_equal "$(cat "$work/none.csv")" "" "SIG$signal: nothing is written"
-    check_nothing_left "SIG$signal"
+    check_no_processes "SIG$signal"
 done
 
 # All at once missing.

@@ -33,7 +33,7 @@ run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" dae
     until grep -q daemon "$1"; do sleep 0.02; done; exit 3' "$rank" "$work/out"
 check_status 3 "a daemon of a failed job"
 check_gone "$(sed -n 's/.*daemon //p' "$work/out")" "a daemon of a failed job"
-check_nothing_left "a failed job"
+check_no_processes "a failed job"
 
 # The launcher is killed: ranks, their children and daemons all end.
 : >"$work/out"
@@ -49,7 +49,7 @@ check_status 137 "the launcher was killed"
 for pid in $(sed -n 's/.*daemon //p' "$work/out"); do
     check_gone "$pid" "a daemon after the launcher was killed"
 done
-check_nothing_left "the launcher was killed"
+check_no_processes "the launcher was killed"
 
 # The guard is killed first: signals still arrive, and the ranks still die with the launcher.
 guard_of() {
@@ -68,7 +68,7 @@ kill -USR1 "$launcher"
 wait_for_lines out 'caught SIGUSR1' 2
 kill -KILL "$launcher"
 wait "$launcher"
-check_nothing_left "guard and launcher were killed"
+check_no_processes "guard and launcher were killed"
 
 # Two jobs at once: killing one leaves the other alone.
 "$tutti" run -n 2 sh -c 'echo ready; exec sleep 60' >"$work/one" 2>/dev/null </dev/null &
@@ -90,6 +90,6 @@ check_status 0 "the other job"
 # A launcher inside a rank of a launcher ends with it.
 run_tutti run -n 1 --timeout 1 --grace 0.5 "$tutti" run -n 2 "$rank" stubborn
 check_status 124 "a nested launcher"
-check_nothing_left "a nested launcher"
+check_no_processes "a nested launcher"
 
 finish

@@ -49,7 +49,7 @@ kill -INT "$launcher"
 end
 check_status 130 "SIGINT twice"
 check_line err 'interrupted again: killing all ranks' "SIGINT twice"
-check_nothing_left "SIGINT twice"
+check_no_processes "SIGINT twice"
 
 # nohup: a signal that the launcher ignores is not passed on.
 : >"$work/out"
@@ -71,7 +71,7 @@ kill -USR2 "$launcher"
 wait_for_lines out 'caught SIGUSR2' 1
 kill -TERM "$launcher"
 end
-check_nothing_left "a rank's children"
+check_no_processes "a rank's children"
 
 # Stopped and continued as one. The ranks start no processes: a shell whose child stops between vfork and exec waits for
 # it in state D, not T.
