@@ -278,7 +278,7 @@ typedef struct tutti_agreement {
 
 /**
  * The functions of a backend. Optional ones may be NULL. `state` is the result of open. `error` is never NULL in run,
- * run_p2p and probe; elsewhere it may be.
+ * run_p2p, post_p2p, end_p2p and probe; elsewhere it may be.
  */
 typedef struct tutti_backend_ops {
     uint32_t size;
