@@ -137,7 +137,7 @@ static void adapt(struct round *r)
     } else if (r->disturbance == DISTURBANCE_STOP) {
         r->point = r->point == POINT_INSIDE ? POINT_INSIDE : POINT_BETWEEN;
         r->work = all_wait(r->work) ? r->work : WORK_LARGE_REDUCE;
-        r->call_ms = 1500;
+        r->call_ms = STOPPED_MS;
     }
     if (r->point != POINT_INIT && r->point != POINT_INSIDE) {
         r->place = PLACE_TIME;

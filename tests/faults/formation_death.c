@@ -3,8 +3,9 @@
 /*
  * A rank's process ends while the world is made. If the rank has left its record, the other ranks report its end, by
  * rank and process, long before their deadline, also if further ranks have not arrived. If the rank had finished its
- * part, the first call reports it. A stopped rank is named at the deadline. The ranks use a table of this test as their
- * store; it ends the victim right behind the record that the case names.
+ * part, the first call reports it. A stopped rank is named at the deadline. A rank that gives up and ends is not the
+ * cause: that is the rank that it has waited for. The ranks use a table of this test as their store; it ends the victim
+ * right behind the record that the case names.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,8 +18,9 @@
 
 #include "faults/support/round.h"
 
-#define ENTRIES  128
-#define SHORT_MS 3000
+#define ENTRIES    128
+#define SHORT_MS   3000
+#define GIVE_UP_MS 200 /* the others check processes after 100 ms */
 
 struct entry {
     char key[128];
@@ -40,6 +42,7 @@ struct course {
     bool all_join; /* else the last rank does not join */
     bool late;     /* the last rank connects to the descriptor channel, but offers its memory after it has closed */
     bool calls;    /* the other ranks get the group, and the first call reports the victim */
+    bool gives_up; /* the victim waits for the last rank, which does not join, for GIVE_UP_MS, and ends */
     int signal;    /* that ends it; 0: it exits with status 3 */
     tutti_status status; /* that the others get */
     const char *words;   /* of their error sentence, behind the rank */
@@ -122,10 +125,28 @@ static void await_close(void *unused)
     }
 }
 
+/* A rank that gives up puts its cause, and ends. Between these two another rank has looked for a cause in vain. */
+static void await_end_of_victim(void)
+{
+    char path[40];
+    char state_of = '?';
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)state->pids[course->victim]);
+    while (state_of != 'Z') {
+        FILE *file = fopen(path, "r");
+        if (!file || fscanf(file, "%*d (%*[^)]) %c", &state_of) != 1) {
+            abort();
+        }
+        fclose(file);
+        pause_us(500);
+    }
+}
+
 static tutti_status get(void *user, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms)
 {
     const int64_t until = now_ns() + (timeout_ms < 0 ? CALL_MS : timeout_ms) * 1000000;
-    const bool is_late = course->late && *(const int32_t *)user == state->round.size - 1;
+    static bool knows_victim; /* this process is one rank */
+    const int32_t rank = *(const int32_t *)user;
+    const bool is_late = course->late && rank == state->round.size - 1;
     for (bool late = false;; late = now_ns() >= until) {
         pthread_mutex_lock(&table->lock);
         const struct entry *e = find(key);
@@ -137,6 +158,11 @@ static tutti_status get(void *user, const char *key, void *value, size_t capacit
         if (e && is_late && ends_with(key, "channel")) {
             place_arm(PLACE_FILE, 1, await_close, NULL); /* its segment, behind the connection */
         }
+        if (!e && course->gives_up && knows_victim && ends_with(key, "failed")) {
+            await_end_of_victim();
+            return TUTTI_TIMEOUT;
+        }
+        knows_victim = knows_victim || (e && rank != course->victim && ends_with(key, "hello/1"));
         if (e || late) {
             return e ? TUTTI_OK : TUTTI_TIMEOUT;
         }
@@ -148,29 +174,58 @@ static tutti_status get(void *user, const char *key, void *value, size_t capacit
 
 static void expect(struct seen *own, const char *where, tutti_status status, const tutti_error *e)
 {
+    const int32_t cause = course->gives_up ? state->round.size - 1 : course->victim;
     char name[120];
     if (course->status == TUTTI_PEER_DEAD) {
-        snprintf(name, sizeof(name), "rank %d (process %d) %s", course->victim, (int)state->pids[course->victim],
-                 course->words);
+        snprintf(name, sizeof(name), "rank %d (process %d) %s", cause, (int)state->pids[cause], course->words);
     } else {
-        snprintf(name, sizeof(name), "rank %d %s", course->victim, course->words);
+        snprintf(name, sizeof(name), "rank %d %s", cause, course->words);
     }
-    if (status != course->status || e->suspect != course->victim || !strstr(e->message, name)) {
+    if (status != course->status || e->suspect != cause || !strstr(e->message, name)) {
         fault(own, "%s gives %s \"%s\", suspect %d, and not \"%s\"; ", where, tutti_status_name(status),
               status == TUTTI_OK ? "" : e->message, status == TUTTI_OK ? -1 : e->suspect, name);
     }
 }
 
+/* Until all other ranks that join have put their records. */
+static void await_records(int32_t own)
+{
+    for (int32_t r = 0; r < state->round.size - 1; r++) {
+        char end[24];
+        snprintf(end, sizeof(end), "hello/%d", r);
+        for (bool found = r == own; !found; pause_us(500)) {
+            pthread_mutex_lock(&table->lock);
+            for (int i = 0; i < table->used; i++) {
+                found = found || ends_with(table->entries[i].key, end);
+            }
+            pthread_mutex_unlock(&table->lock);
+        }
+    }
+}
+
+static int64_t timeout_of(bool gives_up)
+{
+    const int64_t others_ms = course->status == TUTTI_TIMEOUT && !course->gives_up ? SHORT_MS : CALL_MS;
+    return gives_up ? GIVE_UP_MS : others_ms;
+}
+
 static void be_member(int32_t rank)
 {
     struct seen *own = &state->seen[rank];
+    const bool gives_up = course->gives_up && rank == course->victim;
     const tutti_store_callbacks callbacks = {.size = sizeof(callbacks), .user = &rank, .set = set, .get = get};
     tutti_group *group = NULL;
     tutti_error e;
-    const tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = state->round.size, .store_callbacks = &callbacks,
-                     .timeout_ms = course->status == TUTTI_TIMEOUT ? SHORT_MS : CALL_MS),
-        &group, &e);
+    if (gives_up) {
+        await_records(rank);
+    }
+    const tutti_status status =
+        tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = state->round.size,
+                                .store_callbacks = &callbacks, .timeout_ms = timeout_of(gives_up)),
+                   &group, &e);
+    if (gives_up) {
+        _exit(0);
+    }
     if (!course->calls) {
         expect(own, "init", status, &e);
     } else if (status != TUTTI_OK) {
@@ -219,8 +274,8 @@ static int run(const struct course *c)
         }
         waitpid(state->pids[rank], &code, 0);
         if (rank != c->victim && (!atomic_load(&own->finished) || own->faults[0])) {
-            fprintf(stderr, "rank %d's last record is %s; rank %d of %d has ended with 0x%x: %s\n", c->victim, c->last,
-                    rank, size, (unsigned)code, own->faults);
+            fprintf(stderr, "rank %d's last record is %s; rank %d of %d has ended with 0x%x: %s\n", c->victim,
+                    c->last ? c->last : "put", rank, size, (unsigned)code, own->faults);
             failures++;
         }
     }
@@ -236,6 +291,7 @@ int main(int argc, char **argv)
         {"hello/1", 1, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
         {"hello/1", 1, .status = TUTTI_PEER_DEAD, .words = "has ended at once, with exit status 3"},
         {"ready/1", 1, .all_join = true, .calls = true, .signal = SIGKILL, .status = TUTTI_PEER_DEAD, .words = killed},
+        {NULL, 1, .gives_up = true, .status = TUTTI_TIMEOUT, .words = "(rank 1 has aborted)"},
         {"hello/0", 0, .all_join = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,
          .words = "did not leave its record"},
         {"hello/1", 1, .all_join = true, .signal = SIGSTOP, .status = TUTTI_TIMEOUT,

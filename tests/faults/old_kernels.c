@@ -52,7 +52,7 @@ static void check_kernel(unsigned missing)
                          .point = POINT_BETWEEN,
                          .disturbance = DISTURBANCE_STOP,
                          .work = WORK_SMALL,
-                         .call_ms = 1500});
+                         .call_ms = STOPPED_MS});
     check((struct round){.missing = missing,
                          .victim = 1,
                          .point = POINT_BEFORE_INIT,
@@ -98,6 +98,6 @@ int main(int argc, char **argv)
                          .point = POINT_BETWEEN,
                          .disturbance = DISTURBANCE_EXEC,
                          .work = WORK_BARRIER,
-                         .call_ms = 1500});
+                         .call_ms = STOPPED_MS});
     return failures != 0;
 }

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
                              .point = POINT_BETWEEN,
                              .disturbance = DISTURBANCE_STOP,
                              .work = works[i],
-                             .call_ms = 1500});
+                             .call_ms = STOPPED_MS});
         check((struct round){.size = size,
                              .victim = i,
                              .point = POINT_INSIDE,

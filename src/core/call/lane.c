@@ -27,8 +27,8 @@
 #define OUTSIDE ((uintptr_t)8) /* of an open work: a thread that is in a callback may not run it, but for the worker */
 #define BITS    ((uintptr_t)15)
 
-#define YIELDS   16       /* before the thread sleeps: the call in front is usually short */
-#define GRACE_NS 20000000 /* see mark_overdue */
+#define YIELDS   16         /* before the thread sleeps: the call in front is usually short */
+#define GRACE_NS 1000000000 /* see mark_overdue */
 
 static_assert(_Alignof(struct tti_work) > BITS, "the low bits of a work's address are free");
 
@@ -460,8 +460,9 @@ tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_
 /* ---- deadlines of works that no thread runs --------------------------------------------------------------------- */
 
 /* Marks the overdue works of the queue, and finds the next deadline. The lane ends them in its order. The operation in
- * front usually has the same deadline, and the backend ends it. True: a work is still there GRACE_NS after it was
- * marked, and the group has to be aborted. */
+ * front usually has the same deadline. The backend ends it and names the missing rank, which an abort from here cannot.
+ * True: a work is still there GRACE_NS after it was marked, and the group has to be aborted. GRACE_NS is longer than a
+ * thread waits for a CPU on a machine with many threads for each. */
 static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
     bool any = false;

@@ -5,7 +5,8 @@
  * each slice the rank polls here for a cause that ends the wait:
  *
  * - A rank has aborted. It writes its cause under `record_key`/failed; the first cause wins. So all ranks get the same
- *   cause, also new members, which cannot observe it, and ranks that poll after the rank that observed it has left.
+ *   cause, also new members, which cannot observe it, and ranks that poll after the rank that observed it has left or
+ *   ended.
  * - A member has died, or the engines of the new group have failed. Exception: the lost member has put its last record
  *   already. Then the group is complete, and its first call reports the loss.
  * - The process of a member ended on this machine before its last record. This is for members that no group watches. It
@@ -147,18 +148,25 @@ static bool finds_itself(struct tti_formation_watch *w, const struct tti_outcome
     return now - w->reported_ns < RECORDS_NS;
 }
 
-static tutti_status read_reason(struct tti_formation_watch *w, bool *ended, tutti_error *error)
+/* What the record of a rank that has aborted shows. */
+struct reason {
+    bool store_ended; /* nothing: the store has ended */
+    bool waits;       /* a cause that does not count yet: see finds_itself */
+};
+
+static tutti_status read_reason(struct tti_formation_watch *w, struct reason *r, tutti_error *error)
 {
     struct tti_outcome o;
     size_t length = 0;
     const tutti_status status = find(w, "failed", &o, &length, error);
-    *ended = status == TUTTI_PEER_LEFT;
+    *r = (struct reason){.store_ended = status == TUTTI_PEER_LEFT};
     if (tti_is_resource_error(status)) { /* a rank has aborted, but the server had no memory for its record */
         return status;
     }
     const bool reported = status == TUTTI_OK && length == sizeof(o) && o.rank >= 0 && o.rank < w->size;
     const tutti_status reason = reported ? tti_outcome_read(&o, w->size, error) : TUTTI_OK;
-    return reason != TUTTI_OK && finds_itself(w, &o, error) ? TUTTI_OK : reason;
+    r->waits = reason != TUTTI_OK && finds_itself(w, &o, error);
+    return r->waits ? TUTTI_OK : reason;
 }
 
 bool tti_formation_has_offered(const struct tti_formation_watch *w, int32_t member)
@@ -314,15 +322,28 @@ static tutti_status poll_deadline(const struct tti_formation_watch *w, tutti_err
                                (long long)w->timeout_ms);
 }
 
+/* Members that have ended. One that has aborted may end at once, and is not the cause then. So the reason is read last:
+ * its record is put before the end. */
+static tutti_status poll_members(struct tti_formation_watch *w, struct reason *r, tutti_error *error)
+{
+    tutti_error lost;
+    tutti_status status = poll_engines(w, &lost);
+    status = status == TUTTI_OK ? poll_losses(w, &lost) : status;
+    status = status == TUTTI_OK ? poll_processes(w, &lost) : status;
+    const tutti_status reason = read_reason(w, r, error);
+    if (reason != TUTTI_OK || r->waits || status == TUTTI_OK) {
+        return reason;
+    }
+    *error = lost;
+    return status;
+}
+
 tutti_status tti_formation_poll(void *user, tutti_error *error)
 {
     struct tti_formation_watch *w = user;
-    bool ended = false;
-    tutti_status status = read_reason(w, &ended, error);
-    status = status == TUTTI_OK ? poll_engines(w, error) : status;
-    status = status == TUTTI_OK ? poll_losses(w, error) : status;
-    status = status == TUTTI_OK ? poll_processes(w, error) : status;
-    status = status == TUTTI_OK && ended ? name_server(w, error) : status;
+    struct reason reason;
+    tutti_status status = poll_members(w, &reason, error);
+    status = status == TUTTI_OK && reason.store_ended ? name_server(w, error) : status;
     status = status == TUTTI_OK ? poll_refused(w, error) : status;
     return status == TUTTI_OK ? poll_deadline(w, error) : status;
 }
