@@ -8,11 +8,14 @@
  *      same address.
  *   3. Every rank publishes which addresses it reached. All ranks read the same results, and choose for each rank its
  *      first address that all ranks reached. Faster interfaces come first, bridges late, loopback last.
+ *   4. If a rank has none, all go on with the probes that have not ended, and publish once more. A rank that stops when
+ *      it has reached one address of each other rank may have missed the one that the others reached: loopback is the
+ *      quickest between ranks of one host.
  *
  * If all ranks are on one host and in one network namespace, they take loopback without probing.
  *
- * Cost: ranks x addresses connections for each rank, at once: some milliseconds if no firewall drops packets, else up
- * to PROBE_TIMEOUT_MS.
+ * Cost: ranks x addresses connections for each rank, at once: some milliseconds if no firewall drops packets, else
+ * EXTRA_PROBE_MS, or PROBE_TIMEOUT_MS if a rank has no address that all reach.
  */
 #include "backends/gloo/plugin/transport/addresses.h"
 
@@ -45,7 +48,8 @@ namespace
 
 constexpr size_t MAX_ADDRESSES = 12;       /* addresses of one rank */
 constexpr int64_t PROBE_TIMEOUT_MS = 5000; /* while a rank has no address that has answered */
-constexpr int64_t EXTRA_PROBE_MS = 250;    /* for the remaining addresses, once each rank has one */
+constexpr int64_t EXTRA_PROBE_MS = 250;    /* first for the remaining addresses, once each rank has one */
+constexpr int ROUNDS = 2;
 
 /* Travels between processes. */
 struct Address {
@@ -310,11 +314,11 @@ class ProbeClient
         return reached_;
     }
 
-    void run(int64_t deadline_ns)
+    void run(int64_t deadline_ns, int64_t extra_ms)
     {
         const int64_t begun = tti_now_ns();
         const int64_t last = std::min(deadline_ns, tti_deadline_ns(begun, PROBE_TIMEOUT_MS));
-        const int64_t enough = std::min(last, tti_deadline_ns(begun, EXTRA_PROBE_MS));
+        const int64_t enough = std::min(last, tti_deadline_ns(begun, extra_ms));
         while (!attempts_.empty()) {
             const int64_t until = each_has_one() ? enough : last;
             const int64_t left = tti_remaining_ms(until);
@@ -383,7 +387,7 @@ class ProbeClient
     std::vector<Attempt> attempts_;
 };
 
-std::string key_of(const char *what, size_t rank)
+std::string key_of(const std::string &what, size_t rank)
 {
     return what + std::to_string(rank);
 }
@@ -436,21 +440,28 @@ std::string names_of(const AddressRecord &record)
     return text;
 }
 
-Endpoint choose(const std::vector<AddressRecord> &records, const std::vector<std::vector<char>> &reached, size_t rank)
+/* The family in which all ranks reach an address of each rank; AF_UNSPEC if there is none. Gloo connects addresses of
+ * one family only. */
+int common_family(const std::vector<AddressRecord> &records, const std::vector<std::vector<char>> &reached)
 {
-    size_t worst = rank;
-    for (const int family : {AF_INET, AF_INET6}) { /* Gloo connects addresses of one family only */
+    for (const int family : {AF_INET, AF_INET6}) {
         bool all = true;
-        for (size_t r = 0; r < records.size(); r++) {
-            if (reached_by_all(records, reached, r, family) == MAX_ADDRESSES) {
-                worst = all && family == AF_INET ? r : worst;
-                all = false;
-            }
+        for (size_t r = 0; r < records.size() && all; r++) {
+            all = reached_by_all(records, reached, r, family) < MAX_ADDRESSES;
         }
         if (all) {
-            return endpoint_of(records[rank].addresses[reached_by_all(records, reached, rank, family)],
-                               "probed, all ranks reach it");
+            return family;
         }
+    }
+    return AF_UNSPEC;
+}
+
+[[noreturn]] void fail_without_address(const std::vector<AddressRecord> &records,
+                                       const std::vector<std::vector<char>> &reached)
+{
+    size_t worst = 0;
+    while (worst + 1 < records.size() && reached_by_all(records, reached, worst, AF_INET) < MAX_ADDRESSES) {
+        worst++;
     }
     std::string by;
     for (size_t r = 0; r < records.size(); r++) {
@@ -459,10 +470,10 @@ Endpoint choose(const std::vector<AddressRecord> &records, const std::vector<std
             by += (by.empty() ? "rank " : ", ") + std::to_string(r);
         }
     }
+    const std::string what = by.empty() ? "each rank reached one, but not the same one" : by + " reached none of them";
     fail_with(TUTTI_NOT_AVAILABLE,
-              "rank %zu has no address that all ranks reach; it has %s; %s reached none of them; "
-              "set gloo.interface to another interface",
-              worst, names_of(records[worst]).c_str(), by.empty() ? "no rank" : by.c_str());
+              "rank %zu has no address that all ranks reach; it has %s; %s; set gloo.interface to another interface",
+              worst, names_of(records[worst]).c_str(), what.c_str());
 }
 
 } // namespace
@@ -497,14 +508,22 @@ Endpoint choose_endpoint(Store &store, int rank, int size, const std::string &in
         return endpoint_of(*find_loopback(own_record), "all ranks are on this host");
     }
     ProbeClient prober(records, rank);
-    prober.run(deadline_ns);
-    store.set(key_of("reached/", own), prober.reached());
     std::vector<std::vector<char>> reached(ranks);
-    for (size_t r = 0; r < ranks; r++) {
-        reached[r] = store.get(key_of("reached/", r));
-        reached[r].resize(ranks * MAX_ADDRESSES);
+    for (int round = 0; round < ROUNDS; round++) {
+        const std::string key = "reached/" + std::to_string(round) + "/";
+        prober.run(deadline_ns, round == 0 ? EXTRA_PROBE_MS : PROBE_TIMEOUT_MS);
+        store.set(key_of(key, own), prober.reached());
+        for (size_t r = 0; r < ranks; r++) {
+            reached[r] = store.get(key_of(key, r));
+            reached[r].resize(ranks * MAX_ADDRESSES);
+        }
+        const int family = common_family(records, reached);
+        if (family != AF_UNSPEC) {
+            return endpoint_of(records[own].addresses[reached_by_all(records, reached, own, family)],
+                               "probed, all ranks reach it");
+        }
     }
-    return choose(records, reached, own);
+    fail_without_address(records, reached);
 }
 
 } // namespace tti
