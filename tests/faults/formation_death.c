@@ -19,7 +19,7 @@
 #include "faults/support/round.h"
 
 #define ENTRIES    128
-#define SHORT_MS   3000
+#define SHORT_MS   8000
 #define GIVE_UP_MS 200 /* the others check processes after 100 ms */
 
 struct entry {

@@ -15,7 +15,7 @@
 #include "faults/support/round.h"
 
 #define MESSAGES_MOST 100
-#define GROW_MS       5000 /* the time that each death before the record takes */
+#define GROW_MS       8000 /* the time that each death before the record takes */
 
 struct shared {
     char store[64];

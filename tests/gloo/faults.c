@@ -69,8 +69,8 @@ static void late(int32_t rank, void *user)
     if (rank != LAST) {
         const tutti_status status = sum(g, count, 1500, &error);
         EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
-        /* on a slow machine rank 1 may also be late for rank 0 */
-        EXPECT(error.suspect >= 1 && error.scope == TUTTI_SCOPE_GROUP && names_last(&error));
+        /* on a slow machine another rank may be late, too */
+        EXPECT(error.suspect >= 0 && error.scope == TUTTI_SCOPE_GROUP && names_last(&error));
         EXPECT(tutti_barrier(g, TUTTI_CALL(.error = &error)) == TUTTI_REVOKED && names_last(&error));
     }
     EXPECT_OK(tutti_barrier(world, NULL));

@@ -54,12 +54,12 @@ run_hosts --hosts 2 --ranks 2 --run-option=--backend --run-option=shm -- "$hello
 check_status 1 "shm on two hosts"
 check_line out 'failed: backend shm needs all ranks on one host' "shm on two hosts"
 
-run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 3 ] || export TUTTI_LANES=2
+run_hosts --hosts 2 --ranks 2 -- sh -c '[ $TUTTI_RANK != 1 ] || export TUTTI_LANES=2
     "$0" init; exit 0' "$hello"
 check_status 0 "one rank that does not fit"
-check_count out 'failed: rank 3 expects 4 ranks and 2 lanes, but rank [0-2] expects 4 ranks and 1 lanes' 3 \
+check_count out 'failed: rank 1 expects 4 ranks and 2 lanes, but rank [023] expects 4 ranks and 1 lanes' 3 \
     "all others name the rank that does not fit"
-check_line out '\[3\] failed: rank 0 expects 4 ranks and 1 lanes, but rank 3' "this rank gets the error, too"
+check_line out '\[1\] failed: rank 0 expects 4 ranks and 1 lanes, but rank 1' "this rank gets the error, too"
 
 # A host that does not join: every rank gets an error at its deadline, which names the missing rank.
 TUTTI_TIMEOUT_MS=30000 TUTTI_BACKEND=hier run_hosts --hosts 2 --launcher plain -- "$here/ranks_of" AABBC "$hello" init

@@ -15,12 +15,14 @@ if [ ! -r "$build/lib/tutti/plugins/tutti-gloo.so" ]; then
 fi
 export TUTTI_PLUGIN_PATH=$build/lib/tutti/plugins TUTTI_HIER_OUTER=gloo
 
-# start NAME BACKEND LAYOUT DAMAGE: the ranks of LAYOUT, by letters as in ranks_of; hosts are as many as there are letters.
+# start NAME BACKEND LAYOUT DAMAGE [RANK,...]: the ranks of LAYOUT, by letters as in ranks_of; hosts are as many as there are
+# letters. The listed ranks wait for a rank that waits itself. They have a longer deadline, since they name that rank if
+# they begin to wait a second before it.
 start() {
     local count
     count=$(echo "$3" | fold -w 1 | sort -u | wc -l)
     "$hosts" run --tutti "$build/tutti" --limit 180 --hosts "$count" --launcher plain --since "all are summing" $4 -- \
-        "$here/ranks_of" "$3" "$build/tests/hosts/summing" "$2" "$deadline_ms" >"$work/$1.out" 2>"$work/$1.err" </dev/null &
+        "$here/ranks_of" "$3" "$build/tests/hosts/summing" "$2" "$deadline_ms" ${5:+"$5"} >"$work/$1.out" 2>"$work/$1.err" </dev/null &
 }
 
 # names NAME RANK HOST...: this rank's error names one of these hosts.
@@ -40,9 +42,9 @@ names() {
 
 latest=0
 start hier2 hier ABAB "--down 1@0.3"
-start hier3 hier ABBBC "--drop 2@0.3" # ranks 2 and 3 wait inside their host only
+start hier3 hier ABBBC "--drop 2@0.3" 2,3 # these wait inside their host only
 start gloo2 gloo AABB "--cut 0@0.3"
-start gloo3 gloo ABC "--cut 2@0.3" # rank 0 also waits for rank 1, which waits itself
+start gloo3 gloo ABC "--cut 2@0.3" 0 # also waits for rank 1
 start killed hier ABCC "--kill 2@0.3"
 wait
 

@@ -379,7 +379,7 @@ class Process(unittest.TestCase):
                 group.barrier()
                 return 0
             until, turns = time.monotonic() + 0.2, 0
-            while time.monotonic() < until:
+            while time.monotonic() < until or turns <= 100:
                 turns += 1
             group.barrier()
             return turns

@@ -306,7 +306,7 @@ static void drops(tutti_group *world)
     tutti_error e;
     EXPECT_OK(sum(g, -1, &e));
     EXPECT_OK(tutti_barrier(world, NULL));
-    tutti_status status = sum(g, rank == 0 ? 1000 : -1, &e);
+    tutti_status status = sum(g, rank == 0 ? 8000 : -1, &e);
     expect_group_failure(__LINE__, status, &e, 2);
     EXPECT(rank == 1 || status == TUTTI_TIMEOUT);
     EXPECT(rank != 2 || strstr(e.message, "did not take part, by rule 1 of fault.rules (match 2)"));

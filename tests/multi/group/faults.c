@@ -23,6 +23,9 @@ static void expect(int ok, tutti_group *world, const char *where, const tutti_er
     }
 }
 
+#define LATE_MS 8000 /* longer than ranks that call at the same time are apart on a busy machine */
+#define LONG_MS 60000
+
 static tutti_group *fresh(tutti_group *world, int32_t lanes)
 {
     int32_t ranks[64];
@@ -60,23 +63,23 @@ static void late_rank(tutti_group *world, int64_t count)
     tutti_error e = {0};
     tutti_error details;
     if (rank != late) {
-        tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = 500, .error = &e));
+        tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = LATE_MS, .error = &e));
         char name[24];
         snprintf(name, sizeof(name), "rank %d", late);
         /* the first rank to abort fails the group; another rank may get REVOKED in the same call */
         expect(status == TUTTI_TIMEOUT && e.suspect == late && strstr(e.message, name), world, "late: time-out", &e);
         expect(e.scope == TUTTI_SCOPE_GROUP && e.operation == TUTTI_OP_ALL_REDUCE && e.sequence == 1, world,
                "late: details", &e);
-        status = sum(g, count, TUTTI_CALL(.timeout_ms = 500, .error = &e));
+        status = sum(g, count, TUTTI_CALL(.timeout_ms = LATE_MS, .error = &e));
         expect(status == TUTTI_REVOKED, world, "late: next call", &e);
         tutti_group_error(g, &details);
         expect(details.status == TUTTI_TIMEOUT, world, "late: group error", &details);
     }
     tutti_barrier(world, NULL);
     if (rank == late) {
-        tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = 5000, .error = &e));
+        tutti_status status = sum(g, count, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e));
         expect(status == TUTTI_REVOKED, world, "late: the laggard", &e);
-        status = tutti_barrier(g, TUTTI_CALL(.lane = 1, .timeout_ms = 5000, .error = &e));
+        status = tutti_barrier(g, TUTTI_CALL(.lane = 1, .timeout_ms = LONG_MS, .error = &e));
         expect(status == TUTTI_REVOKED, world, "late: another lane", &e);
     }
     tutti_group_destroy(g, NULL);
@@ -94,7 +97,7 @@ static void slow_leaf(tutti_group *world)
     DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
     tutti_status status = TUTTI_OK;
     for (int i = 0; rank != slow && i < 100 && status == TUTTI_OK; i++) {
-        status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = rank == 0 ? 500 : 60000, .error = &e));
+        status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = rank == 0 ? LATE_MS : LONG_MS, .error = &e));
     }
     if (rank == 0) {
         expect(status == TUTTI_TIMEOUT && e.suspect == slow && strstr(e.message, "many calls behind"), world,

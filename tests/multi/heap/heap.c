@@ -248,7 +248,7 @@ static void out_of_step(tutti_group *world)
     }
     EXPECT_OK(tutti_alloc(g, 1000, &memory, &err)); /* a mismatch leaves the group usable */
     EXPECT_OK(tutti_group_destroy(g, &err));
-    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = 2000), &g, &err));
+    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = 10000), &g, &err));
     if (rank != size - 1) {
         char name[24];
         snprintf(name, sizeof(name), "%d", size - 1);

@@ -310,7 +310,7 @@ static void without_the_others(tutti_group *world)
     tutti_group *g = NULL;
     int32_t rank = tutti_group_rank(world);
     unsigned char *memory = pages(40 * PAGE);
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 2000), &g, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 10000), &g, &err));
     fill(memory, 40 * PAGE, 4);
     EXPECT_OK(tutti_register(g, memory, 40 * PAGE, &err));
     EXPECT_OK(tutti_barrier(world, NULL));

@@ -7,7 +7,7 @@
  */
 #include "nccl_support.h"
 
-enum { COUNT = 1000, WAIT_MS = 2000 };
+enum { COUNT = 1000, WAIT_MS = 8000 };
 
 static tutti_group *base;
 static struct device_vector v;

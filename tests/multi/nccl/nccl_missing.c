@@ -9,7 +9,7 @@
 
 #include "nccl_support.h"
 
-enum { COUNT = 1000, WAIT_MS = 4000 };
+enum { COUNT = 1000, WAIT_MS = 12000 };
 
 static tutti_group *base;
 static struct device_vector v;

@@ -9,7 +9,7 @@
 
 #include "nccl_support.h"
 
-enum { COUNT = 3000, WAIT_MS = 4000 };
+enum { COUNT = 3000, WAIT_MS = 12000 };
 
 static bool faulty;
 static struct device_vector v;

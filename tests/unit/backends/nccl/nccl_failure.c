@@ -8,6 +8,8 @@
  */
 #include "nccl_support.h"
 
+#define TEARDOWN_MS 2000 /* TTI_NCCL_TEARDOWN_NS */
+
 enum { COUNT = 1000, SHORT_MS = 700 };
 
 static tutti_op sum_of(void *memory, int64_t timeout_ms)
@@ -102,7 +104,9 @@ static void kernel_hangs(struct rank *r)
     CHECK(run_sum(r, memory, SHORT_MS, &error) == TUTTI_TIMEOUT);
     CHECK(error.elapsed_ms >= SHORT_MS && error.suspect == -1);
     CHECK(strstr(error.message, "all_reduce: call 2 on lane 0") != NULL);
-    CHECK(strstr(error.message, "ncclCommAbort") == NULL && strstr(error.message, "may still use") == NULL);
+    /* unless the thread that aborts was late */
+    CHECK(error.elapsed_ms >= SHORT_MS + TEARDOWN_MS ||
+          (strstr(error.message, "ncclCommAbort") == NULL && strstr(error.message, "may still use") == NULL));
     check_revoked(r, memory, TUTTI_TIMEOUT, "call 2 on lane 0");
     rank_close(r);
     device_free(r, memory);

@@ -223,13 +223,14 @@ static bool expect_deadline(struct tti_check *sub, struct tti_check_job *behind,
 }
 
 /* Of a rank that is not the holder: whether its deadline was the first one. */
-static bool wait_behind_blocked(struct tti_check *sub, int holder, int64_t count)
+static bool wait_behind_blocked(struct tti_check *c, struct tti_check *sub, int holder, int64_t count)
 {
     struct tti_check_job held;
     struct tti_check_job behind;
     tutti_error details = {.status = TUTTI_OK};
     const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
     tti_check_block_lane(sub, &held, holder, count);
+    tti_check_barrier(c); /* all ranks but the holder have started it */
     tti_check_job_prepare(&behind, sub, &tti_check_all_reduce_form, &p, 1);
     behind.operation.timeout_ms = SOON_MS;
     tti_check_job_start(&behind, tti_check_random_completion(sub, 1, 0));
@@ -255,7 +256,12 @@ static void queued_deadline(struct tti_check *c, int64_t count)
     }
     const int holder = c->size - 1;
     struct tti_check sub = tti_check_sub(c, group, 1);
-    int64_t timed_out = c->rank != holder && wait_behind_blocked(&sub, holder, count);
+    int64_t timed_out = 0;
+    if (c->rank != holder) {
+        timed_out = wait_behind_blocked(c, &sub, holder, count);
+    } else {
+        tti_check_barrier(c);
+    }
     tti_check_merge(c, &sub);
     /* the holder comes into the group when it is too late */
     struct tti_check_values values;
