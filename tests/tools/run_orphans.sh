@@ -61,7 +61,10 @@ guard_of() {
 "$tutti" run -n 2 "$rank" catch >"$work/out" 2>"$work/err" </dev/null &
 launcher=$!
 wait_for_lines out ready 2
-has_guard() { guard=$(guard_of "$launcher") && [ -n "$guard" ]; }
+has_guard() {
+    guard=$(guard_of "$launcher")
+    [ -n "$guard" ]
+}
 eventually has_guard # its name comes after its fork
 kill -KILL "$guard"
 check_gone "$guard" "the guard"
