@@ -324,17 +324,18 @@ static tutti_status poll_deadline(const struct tti_formation_watch *w, tutti_err
 
 /* The loss of a member, unless a rank has aborted. One that has aborted may end at once, and is not the cause then; its
  * record is put before its end. */
-static tutti_status poll_members(struct tti_formation_watch *w, struct reason *r, tutti_error *error)
+static tutti_status poll_members(struct tti_formation_watch *w, tutti_error *error)
 {
     tutti_error lost;
+    struct reason r;
     tutti_status status = poll_engines(w, &lost);
     status = status == TUTTI_OK ? poll_losses(w, &lost) : status;
     status = status == TUTTI_OK ? poll_processes(w, &lost) : status;
     if (status == TUTTI_OK) {
         return TUTTI_OK;
     }
-    const tutti_status reason = read_reason(w, r, error);
-    if (reason == TUTTI_OK && !r->waits) {
+    const tutti_status reason = read_reason(w, &r, error);
+    if (reason == TUTTI_OK && !r.waits) {
         *error = lost;
         return status;
     }
@@ -346,10 +347,9 @@ tutti_status tti_formation_poll(void *user, tutti_error *error)
     struct tti_formation_watch *w = user;
     struct reason reason;
     tutti_status status = read_reason(w, &reason, error);
-    /* the store before its server: if it has ended, so has that member, and is found now */
-    const bool store_ended = reason.store_ended;
-    status = status == TUTTI_OK && !reason.waits ? poll_members(w, &reason, error) : status;
-    status = status == TUTTI_OK && store_ended ? name_server(w, error) : status;
+    /* after the store: if that has ended, its server has, and is found now */
+    status = status == TUTTI_OK && !reason.waits ? poll_members(w, error) : status;
+    status = status == TUTTI_OK && reason.store_ended ? name_server(w, error) : status;
     status = status == TUTTI_OK ? poll_refused(w, error) : status;
     return status == TUTTI_OK ? poll_deadline(w, error) : status;
 }
