@@ -300,7 +300,7 @@ class ProbeClient
 {
   public:
     ProbeClient(const std::vector<AddressRecord> &records, int rank)
-        : records_(records), reached_(records.size() * MAX_ADDRESSES)
+        : records_(records), reached_(records.size() * MAX_ADDRESSES), begun_ns_(tti_now_ns())
     {
         for (size_t r = 0; r < records.size(); r++) {
             for (size_t a = 0; a < records[r].count && r != static_cast<size_t>(rank); a++) {
@@ -316,15 +316,10 @@ class ProbeClient
 
     void run(int64_t deadline_ns, int64_t extra_ms)
     {
-        const int64_t begun = tti_now_ns();
-        const int64_t last = std::min(deadline_ns, tti_deadline_ns(begun, PROBE_TIMEOUT_MS));
-        const int64_t enough = std::min(last, tti_deadline_ns(begun, extra_ms));
+        const int64_t last = std::min(deadline_ns, tti_deadline_ns(begun_ns_, PROBE_TIMEOUT_MS));
+        const int64_t enough = std::min(last, tti_deadline_ns(begun_ns_, extra_ms));
         while (!attempts_.empty()) {
-            const int64_t until = each_has_one() ? enough : last;
-            const int64_t left = tti_remaining_ms(until);
-            if (left == 0) {
-                return;
-            }
+            const int64_t left = tti_remaining_ms(each_has_one() ? enough : last);
             std::vector<pollfd> waits;
             for (const Attempt &attempt : attempts_) {
                 waits.push_back({attempt.fd.get(), POLLIN, 0});
@@ -334,6 +329,9 @@ class ProbeClient
                 if (waits[i].revents != 0 && has_ended(attempts_[i])) {
                     attempts_.erase(attempts_.begin() + static_cast<ptrdiff_t>(i));
                 }
+            }
+            if (left == 0) { /* what has answered meanwhile counts */
+                return;
             }
         }
     }
@@ -385,6 +383,7 @@ class ProbeClient
     const std::vector<AddressRecord> &records_;
     std::vector<char> reached_;
     std::vector<Attempt> attempts_;
+    int64_t begun_ns_;
 };
 
 std::string key_of(const std::string &what, size_t rank)
