@@ -6,8 +6,8 @@
  */
 #include <stdatomic.h>
 #include <string.h>
-#include <tutti/backend.h>
 
+#include "api/async/synchronous_local.h"
 #include "api/messages/messages_async.h"
 
 enum { RANKS = 3, CANCELLER = 1, LATE = 2, LONG = 60000 };
@@ -33,19 +33,8 @@ static uint32_t plain_capabilities(void *state)
 
 static void make_plain(void)
 {
-    const tutti_backend *local = tutti_backend_find("local");
-    inner = local->ops;
-    plain_ops = *inner;
-    plain_ops.run = plain_run;
+    inner = synchronous_local("plain", plain_run, &plain, &plain_ops);
     plain_ops.capabilities = plain_capabilities;
-    plain_ops.start = NULL;
-    plain_ops.poll = NULL;
-    plain_ops.finish = NULL;
-    plain = *local;
-    plain.name = "plain";
-    plain.priority = -1;
-    plain.capabilities = TUTTI_CAP_ONE_PROCESS;
-    plain.ops = &plain_ops;
     tutti_error e;
     EXPECT_OK(tutti_backend_register(&plain, &e));
 }

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
-#include <tutti/backend.h>
 
+#include "api/async/synchronous_local.h"
 #include "api/messages/messages_async.h"
 
 enum { RANKS = 2, DEADLINE_MS = 50, LATE_MS = 150, TOO_LATE_MS = 900, TRIES = 50 };
@@ -90,18 +90,10 @@ static tutti_status on_ranks(tutti_group *world, void *user)
 
 int main(void)
 {
-    tutti_backend late = *tutti_backend_find("local");
-    inner = late.ops;
-    tutti_backend_ops ops = *inner;
-    ops.run = run_late;
-    ops.start = NULL;
-    ops.poll = NULL;
-    ops.finish = NULL;
-    late.name = "late";
-    late.priority = -1;
-    late.capabilities = TUTTI_CAP_ONE_PROCESS;
-    late.ops = &ops;
+    static tutti_backend_ops ops;
+    static tutti_backend late;
     tutti_error e;
+    inner = synchronous_local("late", run_late, &late, &ops);
     EXPECT_OK(tutti_backend_register(&late, &e));
     EXPECT_OK(tutti_run_threads(RANKS, on_ranks, NULL, &e));
     EXPECT_OK(tutti_finalize(&e));
