@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loaded before a rank's libraries: for a second, listeners at other addresses than loopback accept nobody. */
+/*
+ * Loaded before a rank's libraries (late_answers.sh), in the place of a busy machine or a slow network: for a second,
+ * listeners at other addresses than loopback accept nobody.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+#define LATE_MS 8000 /* longer than ranks that call at the same time are apart on a busy machine */
+#define LONG_MS 60000
+
 static _Atomic int failures;
 
 static void expect(int ok, tutti_group *world, const char *where, const tutti_error *e)
@@ -22,9 +25,6 @@ static void expect(int ok, tutti_group *world, const char *where, const tutti_er
         failures++;
     }
 }
-
-#define LATE_MS 8000 /* longer than ranks that call at the same time are apart on a busy machine */
-#define LONG_MS 60000
 
 static tutti_group *fresh(tutti_group *world, int32_t lanes)
 {
