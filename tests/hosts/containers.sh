@@ -42,6 +42,7 @@ start_rank() {
         shift
     done
     shift
+    : >"$work/out.$rank" # before the process below exists: kill_when_ready must not read a line of an earlier run
     (
         variables "$rank"
         exec unshare --pid --fork --kill-child "${options[@]}" "$@"
