@@ -59,7 +59,7 @@ int main(int argc, char **argv)
     struct round_state *state = round_state_make();
     for (size_t megabytes = 64; !seen && !text[0] && megabytes <= 512; megabytes *= 2) {
         r.resident = megabytes << 20;
-        check_results(state, run_round(state, &r), text);
+        run_checked_round(state, &r, text);
         seen = was_seen(state);
         remove_dumps(folder);
     }

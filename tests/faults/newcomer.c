@@ -16,12 +16,16 @@
 
 #define MESSAGES_MOST 100
 #define GROW_MS       8000 /* the time that each death before the record takes */
+#define REPEATED_MOST 3
 
 struct shared {
     char store[64];
     char token[TUTTI_TOKEN_BYTES];
-    _Atomic int32_t attempt; /* from 1: the token exists for the newcomer that is killed at this message */
-    _Atomic int32_t named;   /* how often a member got the number of the ended process before it had the group */
+    _Atomic int32_t attempt; /* from 1: the token exists for a newcomer ... */
+    _Atomic int32_t message; /* ... that is killed at this message */
+    _Atomic int32_t
+        starved; /* attempts that showed nothing, as a member saw it: the store had no CPU until the deadline */
+    _Atomic int32_t named; /* how often a member got the number of the ended process before it had the group */
     _Atomic pid_t newcomer;
     _Atomic bool joined; /* a newcomer has joined, and the test ends */
     struct seen members[RANKS_MOST];
@@ -36,12 +40,13 @@ static void die(void *unused)
     raise(SIGKILL);
 }
 
-static void be_newcomer(int32_t message)
+static void be_newcomer(int32_t unused)
 {
+    (void)unused;
     tutti_group *larger = NULL;
     tutti_error e;
     atomic_store(&shared->newcomer, getpid());
-    place_arm(PLACE_SEND, message, die, NULL);
+    place_arm(PLACE_SEND, atomic_load(&shared->message), die, NULL);
     const tutti_status joined = tutti_group_join(shared->token, TUTTI_CONFIG(.timeout_ms = CALL_MS), &larger, &e);
     place_disarm();
     const bool well = joined == TUTTI_OK && tutti_barrier(larger, TUTTI_CALL(.error = &e)) == TUTTI_OK;
@@ -64,9 +69,13 @@ static bool check_larger(struct seen *own, tutti_group *larger)
     return status == TUTTI_OK;
 }
 
-static void check_error(struct seen *own, tutti_status status, const tutti_error *e)
+static void check_error(struct seen *own, tutti_status status, const tutti_error *e, bool last)
 {
     char name[64];
+    if (status == TUTTI_TIMEOUT && strstr(e->message, "does not answer") && !last) {
+        atomic_fetch_add(&shared->starved, 1);
+        return;
+    }
     snprintf(name, sizeof(name), "rank %d (process %d) was killed", members, (int)atomic_load(&shared->newcomer));
     const bool named = status == TUTTI_PEER_DEAD && strstr(e->message, name);
     const bool missed = status == TUTTI_TIMEOUT && strstr(e->message, "missing: rank");
@@ -82,27 +91,34 @@ static void be_member(int32_t rank)
     tutti_group *group = NULL;
     tutti_error e;
     bool alive = false;
+    int32_t repeated = 0;
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = members, .store = shared->store,
                                 .timeout_ms = CALL_MS),
                    &group, &e) != TUTTI_OK) {
         fault(own, "init: %s; ", e.message);
         exit(1);
     }
-    for (int32_t attempt = 1; attempt <= MESSAGES_MOST && !alive && !own->faults[0]; attempt++) {
+    for (int32_t message = 1; message <= MESSAGES_MOST && !alive && !own->faults[0]; message++) {
         tutti_group *larger = NULL;
+        const int32_t starved = atomic_load(&shared->starved);
         if (rank == 0) {
             tutti_group_token(group, shared->token, sizeof(shared->token), &e);
-            atomic_store(&shared->attempt, attempt);
+            atomic_store(&shared->message, message);
+            atomic_fetch_add(&shared->attempt, 1);
         }
         tutti_barrier(group, NULL); /* behind it all have the token */
-        const tutti_status status = tutti_group_grow(group, shared->token, 1, GROW_MS, &larger, &e);
+        const tutti_status status = tutti_group_grow(group, shared->token, 1, GROW_MS << repeated, &larger, &e);
         if (status == TUTTI_OK) {
             alive = check_larger(own, larger);
         } else {
-            check_error(own, status, &e);
+            check_error(own, status, &e, repeated == REPEATED_MOST);
         }
         if (tutti_barrier(group, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
             fault(own, "the members' group: %s; ", e.message);
+        }
+        if (atomic_load(&shared->starved) != starved) { /* the same number on all members */
+            repeated++;
+            message--;
         }
     }
     atomic_store(&shared->joined, alive);

@@ -23,7 +23,7 @@ static void check(struct round r)
     r.init_ms = CALL_MS;
     r.calls = 2;
     r.call_ms = r.call_ms > 0 ? r.call_ms : CALL_MS;
-    check_results(state, run_round(state, &r), text);
+    run_checked_round(state, &r, text);
     if (text[0]) {
         print_round(&r, stderr);
         fprintf(stderr, " (missing 0x%x): %s\n", r.missing, text);

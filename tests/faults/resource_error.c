@@ -41,7 +41,7 @@ static void check(enum disturbance disturbance, enum place place, int32_t occurr
     char text[COMPLAINT];
     int attempts = 0;
     do {
-        check_results(state, run_round(state, &r), text);
+        run_checked_round(state, &r, text);
     } while (!text[0] && a_rank_was_missed() && ++attempts < ATTEMPTS);
     if (text[0] || attempts == ATTEMPTS) {
         print_round(&r, stderr);

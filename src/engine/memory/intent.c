@@ -8,7 +8,9 @@
  *
  * A thread always ends its chunk. A process may be stopped or killed in the middle of one. Then the rank that aborts
  * takes its own output away instead: at once if the death is known, else after TTI_INTENT_WAIT_NS. It maps fresh pages
- * over the output, so later writes go to pages that no process owns. tests/models/intent.pml checks the protocol.
+ * over the whole pages of the output, so later writes go to pages that no process owns. A page that the output shares
+ * with other memory stays: another thread may be using that. There, at most 4,095 bytes at each end of the output, a
+ * late write still lands. tests/models/intent.pml checks the protocol.
  */
 #include "engine/memory/intent.h"
 

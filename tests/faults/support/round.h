@@ -164,8 +164,9 @@ void print_round(const struct round *r, FILE *to);
 
 #define COMPLAINT 4096 /* bytes */
 
-/* Empty if all is as it must be. */
-void check_results(const struct round_state *s, bool well, char text[COMPLAINT]);
+/* Runs the round and checks its results: *text is empty if all is as it must be. A round whose ranks had no CPU until a
+ * deadline is repeated with twice the time. As run_round. */
+bool run_checked_round(struct round_state *s, const struct round *r, char text[COMPLAINT]);
 /* Runs the round and checks its results. Prints a complaint; returns the number of them, 0 or 1. */
 int check_round(struct round_state *s, const struct round *r);
 /* Whether a rank had to wait for the victim when it happened, and got an error that names it. */

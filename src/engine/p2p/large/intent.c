@@ -3,10 +3,13 @@
  * No rank touches memory whose owner has returned from its call. The protocol is that of memory/intent.c, with one word
  * for each rank, which names the peer whose memory the rank touches.
  *
- * A rank that touches memory stores its intent, then reads the alarm. A rank that withdraws a message raises the alarm,
- * then waits until no intent names it. If a process was stopped in the middle of a chunk, the owner returns after
- * TTI_INTENT_WAIT_NS. Late writes of the stopped process go to pages that no call uses. What it has read does not
- * count, because it reads the alarm again after each chunk.
+ * A rank that touches memory stores its intent, then reads the alarm. A rank that withdraws a message has written its
+ * fault record; it raises the alarm, then waits until no intent names it. So either the rank that touches finds the
+ * failure and stops, or its intent is seen. If a process was stopped in the middle of a chunk, the owner returns after
+ * TTI_INTENT_WAIT_NS. Late writes of the stopped process go to pages that no call uses, but for the ends of the tensor
+ * (memory/intent.c). What it has read does not count, because it reads the alarm again after each chunk.
+ *
+ * Cost: two stores and two loads for each chunk. tests/models/p2p_zero_copy.pml checks the protocol.
  */
 #include "engine/p2p/large/intent.h"
 

@@ -5,9 +5,12 @@
  * page of it is taken away in that rank's page table, so the very instruction that touches it faults, and the handler
  * of that signal holds the rank there. Meanwhile the deadline of the other ranks passes.
  *
- *   processes  the handler stops the process. The others return, fill their memory with a pattern, and only then it goes on,
- *              with that very instruction. The pattern has to stay.
- *   threads    the handler waits. Rank 0 must not return before it goes on; then it fills its memory, and that has to stay.
+ *   processes  The handler stops the process. The others return, fill their memory with a pattern, and only then it
+ *              goes on, with that very instruction. The pattern has to stay.
+ *   threads    The handler waits. Rank 0 must not return before it goes on; then it fills its memory, and that has to
+ *              stay.
+ *   PRIVATE    The kernel copies, so no page can be taken away. A second thread stops the process at some moment of the
+ *              call, which may miss the copy.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,8 +28,8 @@
 #define BYTES   ((size_t)COUNT * sizeof(float))
 #define HELD_AT (BYTES - 64 * PAGE) /* the page: in the last rank's part, and late in a message */
 #define LIMIT   500                 /* ms, of the calls of the ranks that return; more on a slow machine */
-#define TRIES   5
-#define GUARD   0x5a
+#define TRIES   7
+#define PATTERN 0x5a
 
 /* The operation, and the memory of rank 0's tensor that the last rank touches. */
 #define CASES(X)                                                                                                       \
@@ -42,7 +45,7 @@
 enum touch { CASES(ENUM_CASE) CASE_COUNT };
 static const char *const case_names[] = {CASES(TEXT_CASE)};
 
-struct scene {
+struct shared {
     enum touch what;
     int32_t size;
     int32_t limit_ms;
@@ -55,11 +58,12 @@ struct scene {
     struct seen seen[RANKS_MOST];
 };
 
-static struct scene *scene;
+static struct shared *shared;
 
 /* ---- holding a rank ---------------------------------------------------------------------------------------------- */
 
 static unsigned char *held_page;
+static _Thread_local bool is_toucher; /* the last rank: threads have one page table, so others may fault as well */
 
 static void hold(int number, siginfo_t *info, void *context)
 {
@@ -69,11 +73,15 @@ static void hold(int number, siginfo_t *info, void *context)
         signal(number, SIG_DFL);
         return;
     }
-    atomic_store(&scene->held, 1);
-    if (scene->what < CASE_THREADS) {
+    if (!is_toucher) { /* it has returned from its call before the last rank was held: that try does not count */
+        mprotect(held_page, PAGE, PROT_READ | PROT_WRITE);
+        return;
+    }
+    atomic_store(&shared->held, 1);
+    if (shared->what < CASE_THREADS) {
         raise(SIGSTOP);
     }
-    while (!atomic_load(&scene->released)) {
+    while (!atomic_load(&shared->released)) {
         const struct timespec pause = {.tv_nsec = 1000000};
         nanosleep(&pause, NULL);
     }
@@ -106,15 +114,15 @@ static bool next_region(FILE *maps, const char *name, struct region *found)
 }
 
 #define REGIONS 64
-#define SIGN    12345.0f /* what rank 0 has written into its page */
+#define MARK    12345.0f /* what rank 0 has written into its page */
 
-static bool is_signed(const unsigned char *tensor)
+static bool has_mark(const unsigned char *tensor)
 {
-    return ((const float *)(const void *)tensor)[HELD_AT / sizeof(float)] == SIGN;
+    return ((const float *)(const void *)tensor)[HELD_AT / sizeof(float)] == MARK;
 }
 
-/* Where this rank sees rank 0's tensor: in another memory file of the same name, at the place that `own` has in its.
- * Ranks that allocate alike find it there. */
+/* Where this rank sees rank 0's tensor: in another memory file of the same name, at the same offset as `own` in this
+ * rank's file. Ranks that allocate alike find it there. */
 static unsigned char *seen_here(const char *name, const void *own)
 {
     const unsigned long at = (unsigned long)(uintptr_t)own;
@@ -133,7 +141,7 @@ static unsigned char *seen_here(const char *name, const void *own)
         const unsigned long place = at - all[mine].begin + all[mine].offset;
         unsigned char *there = (unsigned char *)(uintptr_t)(all[i].begin + place - all[i].offset);
         if (all[i].inode != all[mine].inode && place >= all[i].offset &&
-            place + BYTES <= all[i].offset + (all[i].end - all[i].begin) && is_signed(there)) {
+            place + BYTES <= all[i].offset + (all[i].end - all[i].begin) && has_mark(there)) {
             return there;
         }
     }
@@ -150,14 +158,14 @@ static tutti_status call(tutti_group *g, float *in, float *out, int64_t limit_ms
     DLTensor result = tutti_tensor_1d(out, &count, TUTTI_F32);
     const tutti_call *options = TUTTI_CALL(.timeout_ms = limit_ms, .error = error);
     const bool is_root = tutti_group_rank(g) == 0;
-    switch (scene->what) {
+    switch (shared->what) {
     case CASE_REDUCE:
         return tutti_reduce(g, &source, is_root ? &result : NULL, TUTTI_SUM, 0, options);
     case CASE_RECEIVE:
         return is_root                       ? tutti_recv(g, &result, last, 7, options, NULL)
                : tutti_group_rank(g) == last ? tutti_send(g, &source, 0, 7, options)
-                                             : TUTTI_TIMEOUT;
-    case CASE_THREADS_READ: /* the last rank takes what rank 0 has */
+                                             : TUTTI_TIMEOUT; /* a rank between them takes no part */
+    case CASE_THREADS_READ:                                   /* the last rank takes what rank 0 has */
         return is_root                       ? tutti_send(g, &source, last, 7, options)
                : tutti_group_rank(g) == last ? tutti_recv(g, &result, 0, 7, options, NULL)
                                              : TUTTI_TIMEOUT;
@@ -166,10 +174,10 @@ static tutti_status call(tutti_group *g, float *in, float *out, int64_t limit_ms
     }
 }
 
-static bool is_guarded(const void *memory)
+static bool has_pattern(const void *memory)
 {
     const unsigned char *at = memory;
-    return at[0] == GUARD && memcmp(at, at + 1, BYTES - 1) == 0;
+    return at[0] == PATTERN && memcmp(at, at + 1, BYTES - 1) == 0;
 }
 
 static void await(const _Atomic int32_t *word, int32_t value, struct seen *own, const char *what)
@@ -188,21 +196,21 @@ static void await(const _Atomic int32_t *word, int32_t value, struct seen *own, 
 static void own_memory(tutti_group *g, float *in, float *out, struct seen *own)
 {
     do {
-        own->status = call(g, in, out, scene->limit_ms, &own->error);
+        own->status = call(g, in, out, shared->limit_ms, &own->error);
     } while (own->status == TUTTI_OK); /* a rank that is to be stopped may be late */
-    if (scene->what >= CASE_THREADS && tutti_group_rank(g) == 0 && !atomic_load(&scene->released)) {
+    if (shared->what >= CASE_THREADS && tutti_group_rank(g) == 0 && !atomic_load(&shared->released)) {
         fault(own, "it has returned while its memory was being touched");
     }
-    memset(in, GUARD, BYTES);
-    memset(out, GUARD, BYTES);
-    atomic_fetch_add(&scene->returned, 1);
-    await(&scene->over, 1, own, "the one that was held");
+    memset(in, PATTERN, BYTES);
+    memset(out, PATTERN, BYTES);
+    atomic_fetch_add(&shared->returned, 1);
+    await(&shared->over, 1, own, "the one that was held");
     /* the first rank to abort fails the group; a third one may come so late that it finds that */
-    const bool may_be_late = scene->what == CASE_PRIVATE && scene->size > 2;
+    const bool may_be_late = shared->what == CASE_PRIVATE && shared->size > 2;
     if (own->status != TUTTI_TIMEOUT && !(may_be_late && own->status == TUTTI_REVOKED)) {
         fault(own, "%s \"%s\"", tutti_status_name(own->status), own->error.message);
     }
-    if (!is_guarded(in) || !is_guarded(out)) {
+    if (!has_pattern(in) || !has_pattern(out)) {
         fault(own, "its memory was written after it had returned");
     }
 }
@@ -210,14 +218,15 @@ static void own_memory(tutti_group *g, float *in, float *out, struct seen *own)
 /* The rank that is held. Its own deadline lies far behind. */
 static void touch_memory(tutti_group *g, float *in, float *out, unsigned char *page, struct seen *own)
 {
+    is_toucher = true;
     if (page) {
         take_away(page);
     }
     do {
         own->status = call(g, in, out, CALL_MS, &own->error);
     } while (own->status == TUTTI_OK);
-    atomic_store(&scene->over, 1);
-    if (!atomic_load(&scene->held)) {
+    atomic_store(&shared->over, 1);
+    if (!atomic_load(&shared->held)) {
         fault(own, "it has not been held: %s \"%s\"", tutti_status_name(own->status), own->error.message);
     } else if (own->status != TUTTI_REVOKED && own->status != TUTTI_TIMEOUT) {
         fault(own, "when it went on: %s \"%s\"", tutti_status_name(own->status), own->error.message);
@@ -232,7 +241,7 @@ static void *stop_soon(void *unused)
 {
     (void)unused;
     pause_us(400);
-    atomic_store(&scene->held, 1);
+    atomic_store(&shared->held, 1);
     raise(SIGSTOP);
     return NULL;
 }
@@ -250,9 +259,9 @@ static float *memory_of_case(tutti_group *g, struct seen *own)
 {
     tutti_error e;
     void *memory = NULL;
-    if (scene->what == CASE_PRIVATE || (scene->what == CASE_RECEIVE && tutti_group_rank(g) != 0)) {
+    if (shared->what == CASE_PRIVATE || (shared->what == CASE_RECEIVE && tutti_group_rank(g) != 0)) {
         memory = fresh_memory();
-    } else if (scene->what == CASE_REGISTERED) {
+    } else if (shared->what == CASE_REGISTERED) {
         memory = fresh_memory();
         if (tutti_register(g, memory, BYTES, &e) != TUTTI_OK) {
             fault(own, "register: %s", e.message);
@@ -273,7 +282,7 @@ static float *allocate(tutti_group *g, struct seen *own)
     return memset(memory, 0, BYTES);
 }
 
-static void play(tutti_group *g, struct seen *own)
+static void run_rank(tutti_group *g, struct seen *own)
 {
     float *const shared_in = allocate(g, own);
     float *const shared_out = allocate(g, own);
@@ -281,15 +290,15 @@ static void play(tutti_group *g, struct seen *own)
     float *const private_out = memory_of_case(g, own);
     float *const in = private_in ? private_in : shared_in;
     float *const out = private_out ? private_out : shared_out;
-    const bool registered = scene->what == CASE_REGISTERED;
-    const bool is_last = tutti_group_rank(g) == scene->size - 1;
+    const bool registered = shared->what == CASE_REGISTERED;
+    const bool is_last = tutti_group_rank(g) == shared->size - 1;
     tutti_error e;
-    out[HELD_AT / sizeof(float)] = tutti_group_rank(g) == 0 ? SIGN : 0;
+    out[HELD_AT / sizeof(float)] = tutti_group_rank(g) == 0 ? MARK : 0;
     if (tutti_barrier(g, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
         fault(own, "barrier: %s", e.message);
     } else if (!is_last) {
         own_memory(g, in, out, own);
-    } else if (scene->what == CASE_PRIVATE) {
+    } else if (shared->what == CASE_PRIVATE) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, stop_soon, NULL) != 0) {
             abort();
@@ -299,7 +308,7 @@ static void play(tutti_group *g, struct seen *own)
     } else {
         unsigned char *theirs = registered ? seen_here("tutti-registered", out) : seen_here("tutti-heap", shared_out);
         if (!theirs) {
-            fault(own, "it does not find the others' memory; ");
+            fault(own, "it does not find the others' memory");
         }
         touch_memory(g, in, out, theirs ? theirs + HELD_AT : NULL, own);
     }
@@ -309,16 +318,16 @@ static const char *const settings[] = {"engine.zero_copy_bytes=64K", NULL};
 
 static void be_process(int32_t rank)
 {
-    struct seen *own = &scene->seen[rank];
+    struct seen *own = &shared->seen[rank];
     tutti_group *g = NULL;
     tutti_error e;
-    if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = scene->size, .store = scene->store,
+    if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = shared->size, .store = shared->store,
                                 .settings = settings, .timeout_ms = CALL_MS),
                    &g, &e) != TUTTI_OK) {
         fault(own, "init: %s", e.message);
         _exit(1);
     }
-    play(g, own);
+    run_rank(g, own);
     tutti_group_destroy(g, NULL);
     tutti_finalize(NULL);
     atomic_store(&own->finished, 1);
@@ -331,7 +340,7 @@ static tutti_status be_thread(tutti_group *g, void *unused)
 {
     (void)unused;
     const int32_t rank = tutti_group_rank(g);
-    struct seen *own = &scene->seen[rank];
+    struct seen *own = &shared->seen[rank];
     float *in = fresh_memory();
     float *out = fresh_memory();
     if (rank == 0) {
@@ -339,8 +348,8 @@ static tutti_status be_thread(tutti_group *g, void *unused)
         of_thread_0[1] = out;
     }
     tutti_barrier(g, NULL);
-    if (rank == scene->size - 1) {
-        float *theirs = of_thread_0[scene->what == CASE_THREADS];
+    if (rank == shared->size - 1) {
+        float *theirs = of_thread_0[shared->what == CASE_THREADS];
         touch_memory(g, in, out, (unsigned char *)theirs + HELD_AT, own);
     } else {
         own_memory(g, in, out, own);
@@ -352,8 +361,8 @@ static tutti_status be_thread(tutti_group *g, void *unused)
 static void be_threads(void)
 {
     tutti_error e;
-    if (tutti_run_threads(scene->size, be_thread, NULL, &e) != TUTTI_OK) {
-        fault(&scene->seen[0], "threads: %s", e.message);
+    if (tutti_run_threads(shared->size, be_thread, NULL, &e) != TUTTI_OK) {
+        fault(&shared->seen[0], "threads: %s", e.message);
     }
     _exit(0);
 }
@@ -362,9 +371,9 @@ static void be_threads(void)
 
 static void start(void)
 {
-    const bool threads = scene->what >= CASE_THREADS;
+    const bool threads = shared->what >= CASE_THREADS;
     fflush(NULL);
-    for (int32_t rank = 0; rank < (threads ? 1 : scene->size); rank++) {
+    for (int32_t rank = 0; rank < (threads ? 1 : shared->size); rank++) {
         const pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -374,26 +383,27 @@ static void start(void)
             }
             be_process(rank);
         }
-        scene->pids[rank] = pid;
+        shared->pids[rank] = pid;
     }
 }
 
 /* Lets the held rank go on after the other ranks have returned; with threads, after they would have. */
-static void direct(struct seen *own)
+static void release_held_rank(struct seen *own)
 {
-    const bool threads = scene->what >= CASE_THREADS;
-    const int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
-    while (!atomic_load(&scene->held) && !atomic_load(&scene->over) && now_ns() < until) {
+    const bool threads = shared->what >= CASE_THREADS;
+    int64_t until = now_ns() + (int64_t)LIMIT_S * 1000000000;
+    while (!atomic_load(&shared->held) && !atomic_load(&shared->over) && now_ns() < until) {
         pause_us(1000);
     }
     if (threads) {
-        pause_us((scene->limit_ms + 500) * 1000);
-    } else if (atomic_load(&scene->held)) {
-        await(&scene->returned, scene->size - 1, own, "the others to return");
+        pause_us((shared->limit_ms + 500) * 1000);
+    } else if (atomic_load(&shared->held)) {
+        await(&shared->returned, shared->size - 1, own, "the others to return");
     }
-    atomic_store(&scene->released, 1);
-    while (!threads && !atomic_load(&scene->over) && now_ns() < until) {
-        kill(scene->pids[scene->size - 1], SIGCONT);
+    atomic_store(&shared->released, 1);
+    until = now_ns() + (int64_t)LIMIT_S * 1000000000; /* again: it must get SIGCONT even if the others did not return */
+    while (!threads && !atomic_load(&shared->over) && now_ns() < until) {
+        kill(shared->pids[shared->size - 1], SIGCONT);
         pause_us(1000);
     }
 }
@@ -403,23 +413,24 @@ static int run(enum touch what, int32_t size, int32_t limit_ms, bool last)
 {
     int failures = 0;
     struct seen own = {.finished = 1};
-    memset(scene, 0, sizeof(*scene));
-    scene->what = what;
-    scene->size = size;
-    scene->limit_ms = limit_ms;
-    snprintf(scene->store, sizeof(scene->store), "unix:guard-%d-%d-%d", (int)getpid(), (int)what, (int)limit_ms);
+    memset(shared, 0, sizeof(*shared));
+    shared->what = what;
+    shared->size = size;
+    shared->limit_ms = limit_ms;
+    snprintf(shared->store, sizeof(shared->store), "unix:late-writes-%d-%d-%d", (int)getpid(), (int)what,
+             (int)limit_ms);
     start();
-    direct(&own);
+    release_held_rank(&own);
     for (int32_t i = 0; i < size; i++) {
-        if (scene->pids[i] > 0) {
-            waitpid(scene->pids[i], NULL, 0);
+        if (shared->pids[i] > 0) {
+            waitpid(shared->pids[i], NULL, 0);
         }
     }
-    if (!atomic_load(&scene->held) && !last) {
+    if (!atomic_load(&shared->held) && !last) {
         return -1;
     }
     for (int32_t i = 0; i < size; i++) {
-        const struct seen *seen = &scene->seen[i];
+        const struct seen *seen = &shared->seen[i];
         if (!atomic_load(&seen->finished) || seen->faults[0]) {
             fprintf(stderr, "%s, rank %d of %d: %s%s\n", case_names[what], i, size, seen->faults,
                     atomic_load(&seen->finished) ? "" : "did not come to its end");
@@ -437,8 +448,8 @@ int main(int argc, char **argv)
 {
     const int32_t size = argc > 1 ? atoi(argv[1]) : 2;
     int failures = 0;
-    scene = mmap(NULL, sizeof(*scene), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (scene == MAP_FAILED) {
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
         return 1;
     }
     for (enum touch what = 0; what < CASE_COUNT; what++) {
