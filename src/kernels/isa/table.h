@@ -44,6 +44,10 @@ extern const struct tti_fold_table tti_fold_table_avx2;
 extern const struct tti_fold_table tti_fold_table_avx512;
 #endif
 
+/* Reduce op, dtype and number of sources are constants: inlining gives one loop for each combination. Outside the
+ * kernels it serves convert.h. */
+#define TTI_INLINE static inline __attribute__((always_inline, unused))
+
 #ifdef TTI_ISA
 
 #define TTI_JOIN_EXPANDED(a, b) a##_##b
@@ -51,9 +55,6 @@ extern const struct tti_fold_table tti_fold_table_avx512;
 #define TTI_ISA_NAME(name)      TTI_JOIN(name, TTI_ISA)
 #define TTI_TEXT_EXPANDED(a)    #a
 #define TTI_TEXT(a)             TTI_TEXT_EXPANDED(a)
-
-/* Reduce op, dtype and number of sources are constants: inlining gives one loop for each combination. */
-#define TTI_INLINE static inline __attribute__((always_inline, unused))
 
 /* Before a loop: no iteration reads what another one writes. Clang checks that at run time: its own pragma would warn
  * about each loop that it does not vectorise. */

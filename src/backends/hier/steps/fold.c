@@ -14,11 +14,8 @@
 #include "backends/hier/steps/fold.h"
 
 #include "backends/integer_average.h"
-#include "tensor/dtype.h"
-
-/* The build of the kernels defines this for the header. */
-#define TTI_INLINE static inline __attribute__((always_inline, unused))
 #include "kernels/isa/convert.h"
+#include "tensor/dtype.h"
 
 static bool is_integer(tutti_dtype dtype)
 {

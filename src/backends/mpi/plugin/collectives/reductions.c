@@ -70,10 +70,10 @@ static tutti_status widened(struct tti_mpi_call *c, const struct tti_mpi_fold *f
     tutti_status status = sums ? TUTTI_OK : TUTTI_NO_MEMORY;
     for (size_t i = 0; i < op->count && status == TUTTI_OK; i += step) {
         const size_t n = op->count - i < step ? op->count - i : step;
-        tti_mpi_widen(fold, sums, at(op->src, i * item), n);
+        tti_mpi_widen_and_scale(fold, sums, at(op->src, i * item), n);
         status = reduce(c, fold, sums, results, n);
         if (status == TUTTI_OK && (all || c->group->rank == op->root)) {
-            tti_mpi_narrow(fold, (char *)op->dst + i * item, results, n);
+            tti_mpi_average_and_narrow(fold, (char *)op->dst + i * item, results, n);
         }
     }
     return status;
@@ -271,7 +271,7 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
                 read_part(op, r, i * item, n * item, plain);
             }
             if (fold->wide) {
-                tti_mpi_widen(fold, to, raw, n);
+                tti_mpi_widen_and_scale(fold, to, raw, n);
             } else if (fold->scaled) {
                 scale(c, fold, to, to, n);
             }
@@ -282,7 +282,7 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
         if (status == TUTTI_OK && own > 0) {
             char *out = (char *)op->dst + i * item;
             if (fold->wide) {
-                tti_mpi_narrow(fold, out, result, own);
+                tti_mpi_average_and_narrow(fold, out, result, own);
             } else {
                 memcpy(out, result, own * item);
             }
