@@ -2,8 +2,14 @@
 /*
  * The last step at the rendezvous of a group: each member puts `seen`/RANK. The rank that serves the store waits for
  * all of these keys, up to LEAVE_MS. Else its end could end the store before the others have read the outcome. After an
- * error it also waits for ranks that have not arrived yet, unless the error is the loss of a rank. A rank that has
- * aborted does not wait: the others use another store.
+ * error it also waits for ranks that have not arrived yet, unless the error is the loss of a rank.
+ *
+ * The store may have refused processes. Once it has refused as many as are absent, no absent rank is waited for. If the
+ * application has aborted the old group (REVOKED), this rank does not wait: the survivors begin again in another store
+ * (recover.c).
+ *
+ * Cost for n members: one or two gets for each of them, and a waiting get for each that is late. After a refusal, each
+ * poll of such a wait makes up to n + 1 gets more.
  */
 #include "core/membership/rendezvous_leave.h"
 
@@ -17,7 +23,9 @@
 
 #define LEAVE_MS 5000 /* for ranks that have died after their hello, or are late */
 
-static bool has_arrived(const struct tti_formation_watch *watch, int32_t rank)
+/* Reads the rank's hello, if it is there, into watch->hellos: from then on tti_formation_poll_member also checks its
+ * process. True: the rank has arrived. */
+static bool fetch_hello(const struct tti_formation_watch *watch, int32_t rank)
 {
     const tutti_rendezvous *rv = &watch->rendezvous->table;
     char key[40];
@@ -42,9 +50,9 @@ static bool may_arrive(const struct leaver *leaver)
     const int64_t refused = tti_formation_refused(leaver->watch);
     int64_t absent = 0;
     for (int32_t r = 0; refused > 0 && r < leaver->size; r++) {
-        absent += !has_arrived(leaver->watch, r);
+        absent += !fetch_hello(leaver->watch, r);
     }
-    return refused <= 0 || absent > refused || has_arrived(leaver->watch, leaver->rank);
+    return refused <= 0 || absent > refused || fetch_hello(leaver->watch, leaver->rank);
 }
 
 static tutti_status poll_leaver(void *user, tutti_error *error)
@@ -90,7 +98,7 @@ void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int
     rendezvous->poll_user = &leaver;
     for (int r = 0; r < size; r++) {
         leaver.rank = r;
-        const bool expected = !tti_is_loss(outcome) || has_arrived(&plan->watch, r);
+        const bool expected = !tti_is_loss(outcome) || fetch_hello(&plan->watch, r);
         if (expected && (r != plan->rank || !is_member)) {
             await_leave(&leaver, rv, deadline);
         }

@@ -8,9 +8,9 @@
 
 struct tti_group_plan;
 
-/* Puts the record that this rank needs the rendezvous no more for this group (`is_member`: it is one of the `size`
- * members). If it serves the rendezvous, it waits for the records of the others. `outcome` is the status of the group
- * here. */
+/* Records that this rank no longer needs the rendezvous for this group (`is_member`: it is one of the `size` members).
+ * If it serves the rendezvous, it waits for the records of the others. If members expect different sizes, `size` is the
+ * largest of them, and may exceed plan->size. `outcome` is the status of the group here. */
 void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int32_t size, tutti_status outcome);
 
 #endif
