@@ -105,13 +105,13 @@ struct tti_queue_member *tti_queue_next_open(const struct tti_queue *q, int64_t 
     return low < q->count ? q->members[low] : NULL;
 }
 
-/* The same, pinned: it stays even if another thread clears the queue meanwhile. */
+/* tti_queue_next_open, pinned, with the lock taken here. */
 static struct tti_queue_member *pin_open(struct tti_queue *q, int64_t serial)
 {
     pthread_mutex_lock(&q->lock);
     struct tti_queue_member *m = tti_queue_next_open(q, serial);
     if (m) {
-        m->users++;
+        tti_queue_pin(m);
     }
     pthread_mutex_unlock(&q->lock);
     return m;
@@ -286,7 +286,7 @@ static struct tti_queue_member *pin_ended(struct tti_queue *q, int64_t index, co
     size_t count = q->count;
     struct tti_queue_member *m = index >= 0 && (uint64_t)index < count ? q->members[index] : NULL;
     if (m) {
-        m->users++;
+        tti_queue_pin(m);
     }
     pthread_mutex_unlock(&q->lock);
     if (!m) {

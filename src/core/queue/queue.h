@@ -23,14 +23,6 @@ tutti_status tti_queue_result(struct tti_queue *queue, int64_t index, DLTensor *
 int64_t tti_queue_clear_completed(struct tti_queue *queue);
 int64_t tti_queue_cancel_all(struct tti_queue *queue);
 
-/* For queue_wait.c: the next member that has not ended, from a serial number on; NULL if there is none. With the
- * lock. */
-struct tti_queue_member *tti_queue_next_open(const struct tti_queue *queue, int64_t serial);
-
-/* Likewise: ends the use of a pinned member (its users were raised with the lock). Returns the serial number to go on
- * with. */
-int64_t tti_queue_unpin(struct tti_queue *queue, struct tti_queue_member *member);
-
 /* Polls every open member, for callers that never wait; how many have not ended. */
 int64_t tti_queue_poll(struct tti_queue *queue);
 

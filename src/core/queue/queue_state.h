@@ -31,4 +31,16 @@ struct tti_queue {
     _Atomic uint32_t sleepers;
 };
 
+/* The next member that has not ended, from a serial number on; NULL if there is none. With the lock. */
+struct tti_queue_member *tti_queue_next_open(const struct tti_queue *queue, int64_t serial);
+
+/* Pins a member: it stays even if another thread clears the queue meanwhile. With the lock. */
+static inline void tti_queue_pin(struct tti_queue_member *member)
+{
+    member->users++;
+}
+
+/* Ends the use of a pinned member. Without the lock. Returns the serial number to go on with. */
+int64_t tti_queue_unpin(struct tti_queue *queue, struct tti_queue_member *member);
+
 #endif

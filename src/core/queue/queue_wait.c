@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for all waits for one member after the other, so this thread can run the operations itself. Waiting for any
- * leaves the operations to other threads and sleeps on an event counter: ends of works and new members.
+ * Waiting for all waits for one member after the other. Without a limit this thread runs the operations itself. With
+ * one, it polls for a while, then the lane's worker runs them (lane_runner.c). Waiting for any leaves the operations to
+ * other threads and sleeps on an event counter: ends of works and new members.
  *
  * The sleeping protocol (store buffering, so both sides are seq_cst):
  *   waiter   reads `changes`; polls all members; raises `sleepers`; sleeps if `changes` is still the same
@@ -74,20 +75,22 @@ static tutti_status still_open(struct tti_queue *q, int64_t limit_ms, tutti_erro
 }
 
 /* The next open member, pinned, in *open; or NULL and the result of waiting: there is none, or one that must not be
- * waited for here. */
+ * waited for here. The first time every open member is checked, so that a wait that cannot succeed fails at once. After
+ * that only the next one is. */
 static tutti_status next_to_wait_for(struct tti_queue *q, int64_t serial, bool waits, struct tti_queue_member **open,
                                      tutti_error *error)
 {
+    const bool first = serial == 0;
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&q->lock);
     struct tti_queue_member *m = tti_queue_next_open(q, serial);
     if (!m) {
         status = first_error(q, error);
-    } else if (waits && (serial == 0 ? open_in_callback(q) : tti_work_would_deadlock(m->work))) {
+    } else if (waits && (first ? open_in_callback(q) : tti_work_would_deadlock(m->work))) {
         m = NULL;
         status = would_deadlock("queue_wait_all", error);
     } else {
-        m->users++;
+        tti_queue_pin(m);
     }
     pthread_mutex_unlock(&q->lock);
     *open = m;
@@ -122,7 +125,7 @@ static void push_open(struct tti_queue *q)
         struct tti_queue_member *m = tti_queue_next_open(q, q->next_push);
         q->next_push = m ? m->serial + 1 : q->next_serial;
         if (m) {
-            m->users++;
+            tti_queue_pin(m);
         }
         pthread_mutex_unlock(&q->lock);
         if (!m) {
