@@ -27,7 +27,7 @@
 #include "base/wait/yielding.h"
 #include "engine/wait/publish.h"
 
-#define SLEEP_BLIND_NS   500000 /* bound of a sleep without futex_waitv, which cannot wait for the alarm */
+#define SLEEP_BLIND_NS   500000 /* bound of a sleep on one word (no futex_waitv): it does not see the alarm */
 #define POLLS_PER_CHECK  64     /* polls of the word for one check of the alarm */
 #define YIELDS_PER_CHECK 8      /* yields for one check of failures and of the time */
 #define QUICK_YIELDS     4      /* within so many, the publisher can have run on this CPU */
@@ -55,8 +55,10 @@ static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsi
         if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
-        /* ENOSYS before Linux 5.16, EPERM in old sandboxes */
-        atomic_store_explicit(&no_waitv, 1, memory_order_relaxed);
+        /* ENOSYS before Linux 5.16, EPERM in old sandboxes. Another error may concern this sleep alone */
+        if (errno == ENOSYS || errno == EPERM) {
+            atomic_store_explicit(&no_waitv, 1, memory_order_relaxed);
+        }
     }
     int64_t left = until_ns - tti_now_ns();
     left = left > SLEEP_BLIND_NS ? SLEEP_BLIND_NS : left;
@@ -118,6 +120,8 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     for (int i = 0; i < count; i++) {
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
         changed = changed || now != seen[i];
+        /* The kernel takes 128 words: a change of a further one is seen when the sleep ends, after e->sleep_ns at
+         * most. */
         if (n < TTI_WAITV_MAX - 2) {
             entries[n++] =
                 (struct tti_waitv){.value = (uint32_t)seen[i], .address = (uintptr_t)awaited[i].word, .flags = flags};
@@ -135,7 +139,7 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     clear_bits(e, channel, awaited, count);
 }
 
-/* The word is not there yet: checks the alarm, and whether the publisher has left. */
+/* The word has not reached the target: checks the alarm, and whether the publisher has left. */
 static tutti_status check_failures(struct tti_lane *lane, _Atomic uint64_t *word, uint64_t target, int publisher)
 {
     struct tti_engine *e = lane->engine;
@@ -148,7 +152,8 @@ static tutti_status check_failures(struct tti_lane *lane, _Atomic uint64_t *word
     if (alarm == lane->alarm_seen && !left) {
         return TUTTI_OK;
     }
-    /* The publisher may have stored this word before it failed or left: then the call goes on. */
+    /* The publisher may have stored this word before it failed or left: then the call goes on. acquire: pairs with the
+     * release in tti_publish_for */
     if (atomic_load_explicit(word, memory_order_acquire) >= target) {
         return TUTTI_OK;
     }
@@ -180,6 +185,7 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
     int64_t yielded_ns = now;
     bool slept = false;
     for (unsigned i = 1;; i++) {
+        /* acquire: pairs with the release in tti_publish_for */
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
             if (i > 1 && i <= 1 + QUICK_YIELDS && !slept && *halvings < HALVINGS_MOST) {
@@ -212,6 +218,7 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
             e->upcalls->check_peer(e, publisher); /* a death raises the alarm */
         }
         if (over) {
+            /* acquire: as above */
             if (atomic_load_explicit(word, memory_order_acquire) >= target) {
                 return TUTTI_OK;
             }
@@ -231,6 +238,7 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
     _Atomic uint64_t *polled = ahead;
     for (unsigned i = 1; i <= polls; i++) {
         tti_backoff();
+        /* acquire: pairs with the release in tti_publish_for */
         if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
             if (polled == word) {
                 *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);

@@ -52,7 +52,8 @@ tutti_status tti_lane_wait_behind(struct tti_lane *lane, _Atomic uint64_t *ahead
                                   uint64_t target, int publisher);
 
 /* Sleeps until one of `count` words may have changed from `seen`, the alarm from alarm_seen, or `own` (may be NULL)
- * from own_seen; at most until `until_ns`, and at most e->sleep_ns. May return early. */
+ * from own_seen; at most until `until_ns`, and at most e->sleep_ns. May return early. A change of a word after the
+ * first 126 does not end a sleep that has begun. */
 void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
                uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns);
 

@@ -29,7 +29,8 @@ static _Atomic uint64_t *intent_of(const struct tti_engine *e, int rank)
 bool tti_p2p_intent_begin(struct tti_engine *e, int peer)
 {
     struct tti_p2p *p2p = e->p2p;
-    /* seq_cst, then the alarm, seq_cst as well; partner: the alarm and the load in tti_p2p_reclaim */
+    /* Dekker: this store, then the load of the alarm, both seq_cst. Partner: tti_p2p_reclaim raises the alarm, then
+     * loads this word. */
     atomic_store_explicit(intent_of(e, e->rank), (uint64_t)peer + 1, memory_order_seq_cst);
     uint32_t alarm = atomic_load_explicit(tti_alarm(e), memory_order_seq_cst);
     bool clean = alarm == atomic_load_explicit(&p2p->alarm_clean, memory_order_relaxed);
@@ -46,6 +47,7 @@ bool tti_p2p_intent_end(struct tti_engine *e)
 {
     /* seq_cst: after the accesses of the chunk, before the load of the alarm; partner: the load in tti_p2p_reclaim */
     atomic_store_explicit(intent_of(e, e->rank), 0, memory_order_seq_cst);
+    /* A thread's chunk always counts: the owner waits for its end. */
     return e->direct || atomic_load_explicit(tti_alarm(e), memory_order_seq_cst) == e->p2p->alarm_at_intent;
 }
 
