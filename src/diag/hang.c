@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/operation.h"
+
 struct member {
     const struct tti_snapshot_group *group;
     int process;
@@ -87,17 +89,11 @@ static uint64_t has_begun(const struct finder *f, const struct member *m, int la
     return running >= 0 ? f->ranks[m->process].snapshot->ops[running].sequence : m->group->last[lane];
 }
 
-static bool is_from_root(int kind)
-{
-    return kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_SCATTER;
-}
-
 /* Whether only one member can delay it: the root, or the peer. */
 static bool needs_one(const struct tti_snapshot_op *op, const struct tti_snapshot_group *own)
 {
-    const bool rooted =
-        is_from_root(op->what.kind) || op->what.kind == TUTTI_OP_REDUCE || op->what.kind == TUTTI_OP_GATHER;
-    return tti_snapshot_is_message(op) ? op->what.root >= 0 : rooted && own->rank != op->what.root;
+    return tti_snapshot_is_message(op) ? op->what.root >= 0
+                                       : tti_operation_is_rooted(op->what.kind) && own->rank != op->what.root;
 }
 
 /* Whether that member can delay the operation. */

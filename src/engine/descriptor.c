@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/operation.h"
 #include "kernels/wire_format.h"
 
 enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
@@ -85,11 +86,6 @@ uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except)
                 : CODE_HASH << CODE_BITS | (uint32_t)(hash & ((1u << CODE_BITS) - 1));
 }
 
-static bool is_rooted(tutti_operation kind)
-{
-    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
-}
-
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 {
     op = op->whole ? op->whole : op; /* ranks compare the call, not the chunks that it runs in */
@@ -108,7 +104,7 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
         low = op->shape_code;
         more = op->count < MANY ? op->count : MANY;
     }
-    form |= is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
+    form |= tti_operation_is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
     descriptor[0] = (uint64_t)(op->kind & 31) | (uint64_t)(op->dtype & 31) << 5 | (uint64_t)(op->redop & 15) << 10 |
                     (uint64_t)((op->kind == TUTTI_OP_ALL_REDUCE ? op->wire : op->dim) & 31) << 14 | form << 19 |
                     (uint64_t)(op->root & 0xffff) << 21 | more << 37;
@@ -162,7 +158,8 @@ bool tti_kind_waits_for_all(tutti_operation kind)
     }
     kind &= ~CANCELLED;
     return kind == TUTTI_OP_ALL_REDUCE || kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER ||
-           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER || ((kind & AGREES) && is_rooted(kind & ~AGREES));
+           kind == TUTTI_OP_ALL_TO_ALL || kind == TUTTI_OP_BARRIER ||
+           ((kind & AGREES) && tti_operation_is_rooted(kind & ~AGREES));
 }
 
 /* ---- text ------------------------------------------------------------------------------------------------------- */
@@ -236,9 +233,9 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
         return;
     }
     kind &= ~CANCELLED;
-    kind &= (kind & AGREES) && is_rooted(kind & ~AGREES) ? ~AGREES : ~0;
+    kind &= (kind & AGREES) && tti_operation_is_rooted(kind & ~AGREES) ? ~AGREES : ~0;
     uint64_t form = descriptor[0] >> 19 & 3;
-    const bool cancellable = is_rooted(kind) && (form & FORM_CANCELLABLE);
+    const bool cancellable = tti_operation_is_rooted(kind) && (form & FORM_CANCELLABLE);
     form &= cancellable ? ~(uint64_t)FORM_CANCELLABLE : ~UINT64_C(0);
     const uint64_t more = descriptor[0] >> 37;
     const uint32_t low = (uint32_t)descriptor[1];

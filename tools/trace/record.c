@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The records of processes: an operation as one line of text ("all_reduce #418 f32 x2 sum (8 B)"), the newest operations
- * of a rank in order, and the end of the records. Cost of the newest k of n operations: an insertion sort, n k steps.
+ * The records of processes: an operation as one line of text ("all_reduce #418 f32 x2 sum (8 B)"), the newest
+ * operations of a rank in order, and freeing them. Cost of the newest k of n operations, t of them tallies: n (k + t)
+ * steps, since an insertion sort places each of them, and each tally is searched for.
  */
 #include "trace/record.h"
 
@@ -10,10 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool is_rooted(int kind)
-{
-    return kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
-}
+#include "base/operation.h"
 
 static bool is_reduction(int kind)
 {
@@ -44,7 +42,7 @@ static bool is_only_world(const struct tti_snapshot *s, const struct tti_snapsho
 void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_op *op, char *text, size_t capacity)
 {
     const struct tti_flight_op *w = &op->what;
-    char more[120] = "";
+    char operands[120] = "";
     char size[24];
     char number[32] = "";
     if (op->sequence > 0) {
@@ -52,17 +50,17 @@ void tti_record_op_text(const struct tti_snapshot *s, const struct tti_snapshot_
     }
     if (w->kind != TUTTI_OP_BARRIER && !tti_snapshot_is_opening(op)) {
         size_text(w->bytes, size, sizeof(size));
-        snprintf(more, sizeof(more), " %s x%" PRIu64 "%s%s (%s)", tutti_dtype_name(w->dtype), w->count,
+        snprintf(operands, sizeof(operands), " %s x%" PRIu64 "%s%s (%s)", tutti_dtype_name(w->dtype), w->count,
                  is_reduction(w->kind) ? " " : "", is_reduction(w->kind) ? tutti_reduce_op_name(w->redop) : "", size);
     }
-    snprintf(text, capacity, "%s%s%s", tutti_operation_name(w->kind), number, more);
+    snprintf(text, capacity, "%s%s%s", tutti_operation_name(w->kind), number, operands);
     size_t used = strlen(text);
     if (tti_snapshot_is_message(op) && w->root < 0) {
         snprintf(text + used, capacity - used, " from any rank, tag %d", op->tag);
     } else if (tti_snapshot_is_message(op)) {
         snprintf(text + used, capacity - used, " %s %d, tag %d", w->kind == TUTTI_OP_SEND ? "to" : "from", w->root,
                  op->tag);
-    } else if (is_rooted(w->kind)) {
+    } else if (tti_operation_is_rooted(w->kind)) {
         snprintf(text + used, capacity - used, ", root %d", w->root);
     }
     used = strlen(text);
@@ -157,6 +155,7 @@ void tti_record_clear(struct tti_record *r)
 {
     tti_snapshot_free(&r->snapshot);
     tti_snapshot_free(&r->before);
+    /* A record that was never filled is all zeros, fd included. */
     if (r->has_snapshot && r->fd >= 0) {
         close(r->fd);
     }

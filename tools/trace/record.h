@@ -49,12 +49,12 @@ static inline int64_t tti_record_wall_ns(const struct tti_snapshot *s, int64_t m
  * ranks are described one by one. */
 void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t count, size_t most);
 
-/* The formats of `tutti trace dump`. */
+/* json.c, chrome.c: the other formats of `tutti trace dump`. */
 void tti_record_json(FILE *out, const struct tti_record *records, size_t count);
 void tti_record_chrome(FILE *out, const struct tti_record *records, size_t count);
-void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
 
-/* The same into a file, which is complete at any time; false with errno. */
+/* metrics.c: `tutti trace metrics`; and the same into a file, which is complete at any time. False: with errno. */
+void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
 bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count);
 
 #endif

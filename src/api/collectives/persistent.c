@@ -11,6 +11,7 @@
 #include "api/async/run.h"
 #include "api/collectives/collectives.h"
 #include "base/error.h"
+#include "base/operation.h"
 #include "core/group/group_table.h"
 
 struct tti_handle_table tti_persistents = {.kind = TTI_KIND_PERSISTENT, .name = "persistent operations"};
@@ -101,9 +102,7 @@ static struct tti_signature signature_of(const tutti_persistent_op *o, int32_t r
 {
     const bool reduces =
         o->kind == TUTTI_OP_ALL_REDUCE || o->kind == TUTTI_OP_REDUCE || o->kind == TUTTI_OP_REDUCE_SCATTER;
-    const bool is_rooted = o->kind == TUTTI_OP_REDUCE || o->kind == TUTTI_OP_BROADCAST || o->kind == TUTTI_OP_GATHER ||
-                           o->kind == TUTTI_OP_SCATTER;
-    return tti_signature_of(o->kind, reduces ? o->op : 0, o->dim, is_rooted ? o->root : 0,
+    return tti_signature_of(o->kind, reduces ? o->op : 0, o->dim, tti_operation_is_rooted(o->kind) ? o->root : 0,
                             uses_input(o, rank) ? o->input : NULL, uses_output(o, rank) ? o->output : NULL);
 }
 

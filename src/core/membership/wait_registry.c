@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/operation.h"
 #include "base/process/thread.h"
 
 #define MAGIC           0x6e6f7465u         /* "note" */
@@ -111,8 +112,7 @@ static void note_fill(struct note *note, const tutti_op *op, const tutti_error *
 
 static bool has_root(const struct note *n)
 {
-    return n->kind == TUTTI_OP_REDUCE || n->kind == TUTTI_OP_BROADCAST || n->kind == TUTTI_OP_GATHER ||
-           n->kind == TUTTI_OP_SCATTER;
+    return tti_operation_is_rooted(n->kind);
 }
 
 static bool reduces(const struct note *n)

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/operation.h"
 #include "core/async/token.h"
 #include "core/async/work/stage.h"
 #include "core/group/group_table.h"
@@ -145,19 +146,15 @@ bool tti_work_claim_for_queue(struct tti_work *w)
 
 /* ---- cancelling ------------------------------------------------------------------------------------------------- */
 
-static bool is_rooted(tutti_operation kind)
-{
-    return kind == TUTTI_OP_REDUCE || kind == TUTTI_OP_BROADCAST || kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER;
-}
-
 static bool is_cancellable(const struct tti_work *w)
 {
     const struct tti_call *c = &w->task.call;
     if (!w->runner || w->runner->cancel) {
         return true; /* no other rank takes part in the decision */
     }
-    return c->options.flags & TUTTI_CANCELLABLE ? (w->capabilities & TUTTI_CAP_CANCEL_FLAGGED) != 0
-                                                : (w->capabilities & TUTTI_CAP_CANCEL) && !is_rooted(c->operation);
+    return c->options.flags & TUTTI_CANCELLABLE
+               ? (w->capabilities & TUTTI_CAP_CANCEL_FLAGGED) != 0
+               : (w->capabilities & TUTTI_CAP_CANCEL) && !tti_operation_is_rooted(c->operation);
 }
 
 tutti_status tti_work_check_cancellable(const struct tti_work *w, const char *function, tutti_error *error)
