@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An all_gather of 8 bytes beside the lanes of a group, for a split: it has no order with the group's operations. Each
- * rank has a ring of entries on its header page. A rank that publishes split n + 1 has read all entries of split n, so
- * an entry is not needed any more when the ring comes round. After splits that have failed, a rank may be later than
- * that: it finds another number, as if there were no entry. Cost: one hop for each rank.
+ * rank has a ring of entries on its header page. A rank that publishes split n + 1 has read all entries of split n. So
+ * an entry may be overwritten TTI_SPLITS splits later. After failed splits a rank may still want an overwritten entry:
+ * it finds another number, and waits until its deadline. Cost: one hop for each rank, and the system call of
+ * tti_shm_notify.
  */
 #include "backends/shm/split_ring.h"
 
@@ -14,26 +15,26 @@ static struct tti_split *entry_of(const struct tti_shm_group *s, int32_t rank, u
     return (struct tti_split *)(s->bases[rank] + TTI_SPLIT_OFFSET) + serial % TTI_SPLITS;
 }
 
-void tti_split_put(void *state, uint32_t serial, int32_t color, int32_t key)
+void tti_shm_split_put(void *state, uint32_t serial, int32_t color, int32_t key)
 {
     struct tti_shm_group *s = state;
     struct tti_split *e = entry_of(s, s->rank, serial);
     atomic_store_explicit(&e->number, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release); /* a rank that reads the new entry finds no old number after it */
     atomic_store_explicit(&e->entry, (uint64_t)(uint32_t)color << 32 | (uint32_t)key, memory_order_relaxed);
-    /* release: pairs with the acquire in tti_split_find */
+    /* release: pairs with the acquire in tti_shm_split_find */
     atomic_store_explicit(&e->number, (uint64_t)serial + 1, memory_order_release);
     tti_shm_notify(s->root);
 }
 
-bool tti_split_find(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key)
+bool tti_shm_split_find(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key)
 {
     struct tti_split *e = entry_of(state, rank, serial);
     if (atomic_load_explicit(&e->number, memory_order_acquire) != (uint64_t)serial + 1) {
         return false;
     }
     const uint64_t entry = atomic_load_explicit(&e->entry, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire); /* pairs with the fence in tti_split_put */
+    atomic_thread_fence(memory_order_acquire); /* pairs with the fence in tti_shm_split_put */
     *color = (int32_t)(uint32_t)(entry >> 32);
     *key = (int32_t)(uint32_t)entry;
     return atomic_load_explicit(&e->number, memory_order_relaxed) == (uint64_t)serial + 1;
@@ -51,11 +52,11 @@ struct awaited {
 static bool is_over(void *user)
 {
     struct awaited *a = user;
-    a->found = tti_split_find(a->state, a->rank, a->serial, &a->color, &a->key);
+    a->found = tti_shm_split_find(a->state, a->rank, a->serial, &a->color, &a->key);
     return a->found;
 }
 
-bool tti_split_await(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key, int64_t until_ns)
+bool tti_shm_split_await(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key, int64_t until_ns)
 {
     const struct tti_shm_group *s = state;
     struct awaited a = {.state = state, .rank = rank, .serial = serial};

@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 /* Publishes this rank's entry of split number `serial`. One thread at a time. */
-void tti_split_put(void *state, uint32_t serial, int32_t color, int32_t key);
+void tti_shm_split_put(void *state, uint32_t serial, int32_t color, int32_t key);
 
 /* Whether the rank has published its entry. */
-bool tti_split_find(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key);
+bool tti_shm_split_find(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key);
 
-/* The same, and waits for it until then. */
-bool tti_split_await(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key, int64_t until_ns);
+/* Waits for the entry until `until_ns`; false: it has not come. */
+bool tti_shm_split_await(void *state, int32_t rank, uint32_t serial, int32_t *color, int32_t *key, int64_t until_ns);
 
 #endif

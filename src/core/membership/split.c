@@ -53,7 +53,7 @@ static bool has_memory(const struct tti_group *parent)
 static bool find_in_memory(const struct split *s, int32_t rank)
 {
     struct split_entry e = {.rank = rank};
-    if (!has_memory(s->parent) || !tti_split_find(s->parent->state, rank, s->serial, &e.color, &e.key)) {
+    if (!has_memory(s->parent) || !tti_shm_split_find(s->parent->state, rank, s->serial, &e.color, &e.key)) {
         return false;
     }
     s->entries[rank] = e;
@@ -84,8 +84,8 @@ static tutti_status await_in_memory(void *user, int64_t slice_ms, tutti_error *e
     struct split *s = user;
     (void)error;
     struct split_entry e = {.rank = s->rank};
-    if (!s->stored && !tti_split_await(s->parent->state, s->rank, s->serial, &e.color, &e.key,
-                                       tti_deadline_ns(tti_now_ns(), slice_ms))) {
+    if (!s->stored && !tti_shm_split_await(s->parent->state, s->rank, s->serial, &e.color, &e.key,
+                                           tti_deadline_ns(tti_now_ns(), slice_ms))) {
         return TUTTI_TIMEOUT;
     }
     if (!s->stored) {
@@ -141,7 +141,7 @@ static tutti_status put_entry(const struct split *s, const struct split_entry *o
 {
     char key[48];
     if (alone && has_memory(s->parent)) {
-        tti_split_put(s->parent->state, s->serial, own->color, own->key);
+        tti_shm_split_put(s->parent->state, s->serial, own->color, own->key);
         return TUTTI_OK;
     }
     snprintf(key, sizeof(key), "split/%u/%d", s->serial, own->rank);

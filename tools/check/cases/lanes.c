@@ -11,28 +11,36 @@
 
 enum { LANES = 2 };
 
-struct worker {
-    struct tti_check check;
-    int operations;
-    bool messages;
+enum {
+    FIRST_TAG = 70,    /* one tag for each lane, since messages of the lanes may pass each other */
+    RANKS_MOST = 1000, /* in groups of so many, no two rounds of messages send the same number */
+    LANE_SALT = 50,    /* one for each lane: its data is its own */
+    DRAW_SALT = 1000,  /* the numbers of draws; smaller ones are the salts of the lane's operations */
+    EXTRA_DRAWS = 17,  /* of each further lane, which then runs alone for a while */
 };
 
-static void ring(struct tti_check *c, int64_t number)
+struct worker {
+    struct tti_check check;
+    int draws; /* from the table of collectives; an entry without a form gives a message or nothing */
+    bool sends_messages;
+};
+
+static void pass_around(struct tti_check *c, int64_t number)
 {
     const int next = tti_check_next(c);
     const int previous = tti_check_previous(c);
-    const int tag = 70 + c->lane;
-    int64_t sent = number * 1000 + c->rank;
+    const int tag = FIRST_TAG + c->lane;
+    int64_t sent = number * RANKS_MOST + c->rank;
     int64_t received = -1;
     tti_check_ok(c, "sendrecv", tti_check_sendrecv_values(c, &sent, next, &received, previous, tag));
-    tti_check_expect_i64(c, "the number that came", received, number * 1000 + previous);
+    tti_check_expect_i64(c, "the number that came", received, number * RANKS_MOST + previous);
 }
 
 static void *work(void *argument)
 {
     struct worker *w = argument;
-    for (int i = 0; i < w->operations; i++) {
-        const uint64_t draw = tti_check_mix(w->check.key, (uint64_t)i + 1000);
+    for (int i = 0; i < w->draws; i++) {
+        const uint64_t draw = tti_check_mix(w->check.key, (uint64_t)i + DRAW_SALT);
         const struct tti_check_collective *collective = &tti_check_collectives[draw % tti_check_collectives_count];
         struct tti_check sub = tti_check_sub(&w->check, w->check.group, (uint64_t)i);
         tti_check_label(&sub, " lane %d #%d %s", sub.lane, i, collective->name);
@@ -40,24 +48,24 @@ static void *work(void *argument)
         if (collective->form) {
             const struct tti_check_plan p = tti_check_plan_random(&sub, collective->traits, draw, 40000);
             tti_check_run(&sub, collective->form, &p);
-        } else if (w->messages) {
-            ring(&sub, i);
+        } else if (w->sends_messages) {
+            pass_around(&sub, i);
         }
         tti_check_merge(&w->check, &sub);
     }
     return NULL;
 }
 
-static void together(struct tti_check *c, bool messages)
+static void run_on_all_lanes(struct tti_check *c, bool sends_messages)
 {
     struct worker workers[LANES];
     pthread_t threads[LANES];
     int started = 0;
     for (int lane = 0; lane < LANES; lane++) {
-        workers[lane].check = tti_check_sub(c, c->group, 50 + (uint64_t)lane);
+        workers[lane].check = tti_check_sub(c, c->group, LANE_SALT + (uint64_t)lane);
         workers[lane].check.lane = lane;
-        workers[lane].operations = (c->quick ? 40 : 200) + 17 * lane;
-        workers[lane].messages = messages;
+        workers[lane].draws = (c->quick ? 40 : 200) + EXTRA_DRAWS * lane;
+        workers[lane].sends_messages = sends_messages;
     }
     for (; started < LANES; started++) {
         if (pthread_create(&threads[started], NULL, work, &workers[started]) != 0) {
@@ -74,10 +82,10 @@ static void together(struct tti_check *c, bool messages)
 void tti_check_lanes_cases(struct tti_check *c)
 {
     TTI_CHECK_CASE(c, "two-threads") {
-        together(c, false);
+        run_on_all_lanes(c, false);
     }
     TTI_CHECK_CASE(c, "two-threads-and-messages") {
-        together(c, true);
+        run_on_all_lanes(c, true);
     }
     TTI_CHECK_CASE(c, "one-thread-alternating") {
         /* the lanes of a group keep separate counts */
