@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tutti_init refuses before it contacts other ranks: every field of the configuration, every kind of setting,
- * every variable. The status says what is wrong, the message names the argument, and the group is not written. After
- * each refusal a good tutti_init still works.
+ * What tutti_init refuses before it contacts other ranks: bad values of the configuration's fields, of variables, and
+ * of settings that are numbers, sizes, booleans or choices. The status says what is wrong, the message names the
+ * argument, and the group is not written. Afterwards a good tutti_init still works.
  */
 #include "init_processes.h"
 
@@ -94,12 +94,13 @@ static void lanes(void)
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.lanes = TUTTI_MAX_LANES, .world_size = 1), &g, &e));
     EXPECT(tutti_group_lanes(g) == TUTTI_MAX_LANES);
     EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.lane = TUTTI_MAX_LANES - 1)));
-    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "lane", tutti_barrier(g, TUTTI_CALL(.lane = 16, .error = &e)));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "lane",
+                 tutti_barrier(g, TUTTI_CALL(.lane = TUTTI_MAX_LANES, .error = &e)));
     EXPECT_USABLE(g);
     EXPECT_OK(tutti_group_destroy(g, NULL));
 }
 
-static void settings(void)
+static void bad_settings(void)
 {
     static const struct {
         const char *text;
@@ -159,6 +160,10 @@ static void settings(void)
             test_fail(__FILE__, __LINE__, "a bad setting");
         }
     }
+}
+
+static void good_settings(void)
+{
     const char *const fine[] = {"lanes=3", "timeout_ms=-1", "engine.window=64k", "engine.zero_copy=OFF", NULL};
     const char *const sizes[] = {"engine.one_shot=64K",
                                  "engine.packets=1k",
@@ -193,7 +198,7 @@ static void settings(void)
     GOOD(TUTTI_CONFIG(.world_size = 1, .settings = automatic));
 }
 
-/* One variable at a time: the message names it, and a value in the configuration takes precedence. */
+/* One variable at a time: the message names it. */
 static void variables(void)
 {
     static const struct {
@@ -231,8 +236,11 @@ static void variables(void)
         }
         unsetenv(bad[i].name);
     }
+}
 
-    /* Contradictions within one family. */
+/* Variables of one family that contradict each other. */
+static void contradictions(void)
+{
     setenv("RANK", "1", 1);
     setenv("WORLD_RANK", "0", 1);
     setenv("WORLD_SIZE", "2", 1);
@@ -244,7 +252,11 @@ static void variables(void)
     setenv("LOCAL_WORLD_SIZE", "3", 1);
     REFUSED(TUTTI_INVALID_ARGUMENT, "LOCAL_WORLD_SIZE", .backend = "null");
     test_stand_alone();
+}
 
+/* The configuration comes before its settings, and these before a variable. */
+static void precedence(void)
+{
     setenv("TUTTI_LANES", "5", 1);
     const char *const list[] = {"lanes=6", NULL};
     tutti_group *g = NULL;
@@ -404,10 +416,16 @@ static void stores(void)
 int main(void)
 {
     test_stand_alone();
+    /* no GPU, whatever the machine has: see backends() */
+    setenv("TUTTI_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", 1);
+    setenv("TUTTI_HIP_LIBRARY", "/nonexistent/libamdhip64.so", 1);
     fields();
     lanes();
-    settings();
+    bad_settings();
+    good_settings();
     variables();
+    contradictions();
+    precedence();
     long_names();
     backends();
     stores();
