@@ -3,6 +3,8 @@
 #ifndef TTI_BASE_WAIT_FUTEX_WAITV_H
 #define TTI_BASE_WAIT_FUTEX_WAITV_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -28,6 +30,13 @@ static inline long tti_waitv(const struct tti_waitv *entries, unsigned count, in
 {
     const struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     return syscall(SYS_futex_waitv, entries, count, 0, &limit, CLOCK_MONOTONIC);
+}
+
+/* Whether this errno says that there is no such call: before Linux 5.16, or in old sandboxes. Another error concerns one
+ * sleep alone: EFAULT, if a word has just been unmapped. */
+static inline bool tti_waitv_is_missing(int code)
+{
+    return code == ENOSYS || code == EPERM;
 }
 
 #endif

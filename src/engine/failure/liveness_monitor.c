@@ -221,7 +221,7 @@ static void sleep_on(struct monitor *k, const struct words *all, int64_t most_ns
         if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
-        if (errno != EFAULT) { /* EFAULT: a word has just been unmapped */
+        if (tti_waitv_is_missing(errno)) {
             atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
         }
     }

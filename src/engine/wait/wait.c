@@ -55,8 +55,7 @@ static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsi
         if (r >= 0 || errno == EAGAIN || errno == ETIMEDOUT || errno == EINTR) {
             return;
         }
-        /* ENOSYS before Linux 5.16, EPERM in old sandboxes. Another error may concern this sleep alone */
-        if (errno == ENOSYS || errno == EPERM) {
+        if (tti_waitv_is_missing(errno)) {
             atomic_store_explicit(&no_waitv, 1, memory_order_relaxed);
         }
     }
