@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   12u
+#define TTI_LAYOUT_ABI   13u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -205,14 +205,15 @@ typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_
 struct tti_layout {
     int size;
     int lanes;
-    size_t stage;      /* bytes of a lane's first ring */
-    size_t second;     /* and of its second one, which lies behind; 0 = there is none: see stage.c */
-    size_t fault;      /* offsets in a segment */
-    size_t lane;       /* first lane control */
-    size_t pairs;      /* first pair control */
-    size_t stages;     /* first lane's stage */
-    size_t rings;      /* first pair's rings */
-    size_t ring_bytes; /* of a pair's ring of bytes; whole pages, and a power of two */
+    size_t stage;       /* bytes of a lane's first ring */
+    size_t second;      /* and of its second one, which lies behind; 0 = there is none: see stage.c */
+    size_t fault;       /* offsets in a segment */
+    size_t lane;        /* first lane control */
+    size_t pairs;       /* first pair control */
+    size_t stages;      /* first lane's stage */
+    size_t rings;       /* first pair's rings */
+    size_t ring_bytes;  /* of a pair's ring of bytes; whole pages, and a power of two */
+    size_t ring_window; /* its first bytes, which are all that most messages use; likewise */
     size_t ring_stride;
     size_t segment_bytes;
     size_t doorbell_bytes;
@@ -223,10 +224,16 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* A few of these stay in a second-level cache. A pair takes memory when it exchanges its first message. */
-static inline size_t tti_pair_ring_bytes(int size)
+/* A pair takes memory for its window when it exchanges its first message. A few windows stay in a second-level cache. */
+static inline size_t tti_pair_ring_window(int size)
 {
     return (size_t)(size <= 16 ? 256 : 128) << 10;
+}
+
+/* The whole ring is for long messages (p2p/rings/send.c), which have larger chunks. */
+static inline size_t tti_pair_ring_bytes(int size)
+{
+    return (size_t)(size <= 16 ? 1024 : 128) << 10;
 }
 
 static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t second)
@@ -239,6 +246,7 @@ static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stag
     l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
     l.rings = l.stages + (size_t)lanes * (l.stage + l.second);
     l.ring_bytes = tti_pair_ring_bytes(size);
+    l.ring_window = tti_pair_ring_window(size);
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
     l.doorbell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;

@@ -86,6 +86,8 @@ struct tti_peer {
     struct tti_request *staging;   /* the first of them whose eager part is not out */
     struct tti_request *streaming; /* the one that the peer has granted */
     uint64_t *ends;                /* the position behind each record in flight; NULL = not opened */
+    bool whole;                    /* the ring has memory behind its window ... */
+    bool short_of_memory;          /* ... or there was none */
     uint64_t posted;               /* records */
     uint64_t taken;                /* of them, as last read in the peer's control */
     struct tti_bytes bytes;        /* the ring of bytes */

@@ -19,7 +19,7 @@
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
-#define REPORTS_PER_RING 4u /* see send.c */
+#define REPORTS_PER_WINDOW 4u /* see send.c */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -256,7 +256,7 @@ static bool is_open(struct tti_engine *e, int peer)
             const size_t slots = (size_t)(tti_rings(e, peer, e->rank) - e->segments[peer]);
             const size_t bytes = (size_t)(tti_ring(e, peer, e->rank) - e->segments[peer]);
             e->populate(e->commit_user, peer, slots, bytes - slots, false);
-            e->populate(e->commit_user, peer, bytes, e->layout.ring_bytes, true);
+            e->populate(e->commit_user, peer, bytes, e->layout.ring_window, true);
         }
     }
     return p->opened;
@@ -275,8 +275,8 @@ static void report_taken(struct tti_engine *e, int peer)
 
 static bool should_report(const struct tti_engine *e, const struct tti_peer *p)
 {
-    return p->read - p->reported >= TTI_SLOTS / REPORTS_PER_RING ||
-           p->unreported >= e->layout.ring_bytes / REPORTS_PER_RING;
+    return p->read - p->reported >= TTI_SLOTS / REPORTS_PER_WINDOW ||
+           p->unreported >= e->layout.ring_window / REPORTS_PER_WINDOW;
 }
 
 bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op)

@@ -3,9 +3,9 @@
  * The rings between two ranks, in the sender's segment: slots, and a ring of bytes.
  *
  * A record is a slot with its own number; the first record of a message describes it. A chunk of up to TTI_SLOT_BODY
- * bytes is sent in its slot, a larger one in the ring of bytes. The receiver publishes a quarter of a ring at a time
- * how much it has read. Cost: one hop for a small message; for a large one 4n bytes, copied in and out at the same time
- * but for the first and the last chunk, and a hop for each chunk.
+ * bytes is sent in its slot, a larger one in the ring of bytes: in its window, or in all of it if the message is long.
+ * The receiver publishes how much it has read, a quarter of a window at a time. Cost: one hop for a small message; for a
+ * large one 4n bytes, copied in and out at the same time but for the first and the last chunk, and a hop for each chunk.
  */
 #ifndef TTI_ENGINE_P2P_RINGS_RINGS_H
 #define TTI_ENGINE_P2P_RINGS_RINGS_H

@@ -4,9 +4,13 @@
  * has granted, while the rings have room.
  *
  * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or
- * of the bytes. The sender reads that word only when the number that it knows does not suffice. A chunk with the gap
- * before it occupies at most half of the ring. So a peer that has read everything has published room for the next
- * chunk.
+ * of the window. The sender reads that word only when the number that it knows does not suffice. A chunk with the gap
+ * before it, which may include the ring behind the window, leaves more than a quarter of a window. So a peer that has
+ * read everything has published room for the next chunk.
+ *
+ * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
+ * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since a
+ * few whole rings do not stay in a second-level cache.
  */
 #include "engine/p2p/rings/send.h"
 
@@ -22,6 +26,8 @@
 #define PAGED       8192u     /* bytes of a chunk that begins at a page */
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
+#define LONG        16777216u /* bytes of a message that may use the whole ring */
+#define LONG_CHUNK  131072u
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -44,8 +50,9 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
         return TUTTI_NO_MEMORY;
     }
     if (e->commit) {
-        size_t offset = e->layout.rings + (size_t)peer * e->layout.ring_stride;
-        tutti_status status = e->commit(e->commit_user, offset, e->layout.ring_stride);
+        const size_t offset = e->layout.rings + (size_t)peer * e->layout.ring_stride;
+        const size_t bytes = e->layout.ring_stride - e->layout.ring_bytes + e->layout.ring_window;
+        const tutti_status status = e->commit(e->commit_user, offset, bytes);
         if (status != TUTTI_OK) {
             free(ends);
             return status;
@@ -58,14 +65,30 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
     return TUTTI_OK;
 }
 
-/* The next position for so many bytes: it begins a cache line, or for PAGED bytes and more a page (see
- * memory/stage.c). */
-static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, size_t bytes)
+/* Whether a message uses the whole ring. The first one takes the memory for that; without memory none does. */
+static bool uses_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const struct tti_layout *l = &e->layout;
+    if (bytes < LONG || e->ranks_per_cpu <= 1 || l->ring_bytes == l->ring_window || p->short_of_memory) {
+        return false;
+    }
+    if (!p->whole && e->commit) {
+        const size_t offset = l->rings + (size_t)(peer + 1) * l->ring_stride - l->ring_bytes + l->ring_window;
+        p->short_of_memory = e->commit(e->commit_user, offset, l->ring_bytes - l->ring_window) != TUTTI_OK;
+    }
+    p->whole = !p->short_of_memory;
+    return p->whole;
+}
+
+/* The next position for so many bytes of the first `part` bytes of the ring: it begins a cache line, or for PAGED bytes
+ * and more a page (see memory/stage.c). */
+static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, size_t part, size_t bytes)
 {
     uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
     uint64_t position = (p->bytes.head + unit - 1) / unit * unit;
     uint64_t place = position % e->layout.ring_bytes;
-    return place + bytes <= e->layout.ring_bytes ? position : position - place + e->layout.ring_bytes;
+    return place + bytes <= part ? position : position - place + e->layout.ring_bytes;
 }
 
 static void note_taken(struct tti_peer *p, uint64_t taken)
@@ -117,6 +140,7 @@ struct chunk {
     size_t shape;
     size_t data;
     uint8_t kind;
+    bool whole_ring; /* it may lie behind the window */
 };
 
 /* Writes a record with its chunk. False if there is no room. */
@@ -125,7 +149,8 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
     struct tti_peer *p = &e->p2p->peers[peer];
     const size_t here = c->shape + c->data;
     const bool outside = here > TTI_SLOT_BODY;
-    const uint64_t position = outside ? position_for(e, p, here) : p->bytes.head;
+    const size_t part = c->whole_ring ? e->layout.ring_bytes : e->layout.ring_window;
+    const uint64_t position = outside ? position_for(e, p, part, here) : p->bytes.head;
     const uint64_t behind = outside ? position + here : position;
     if (!has_room(e, peer, behind)) {
         return false;
@@ -170,12 +195,14 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
 {
     const size_t shape = r->posted ? 0 : shape_bytes(r->op);
     const uint64_t left = limit - r->bytes_written;
-    const size_t most = most_of_chunk(r->bytes) - shape;
+    const bool whole_ring = uses_whole_ring(e, peer, r->bytes);
+    const size_t most = (whole_ring ? LONG_CHUNK : most_of_chunk(r->bytes)) - shape;
     const struct chunk c = {.bytes = r->bytes,
                             .from = (const unsigned char *)r->op->src + r->bytes_written,
                             .shape = shape,
                             .data = left < most ? (size_t)left : most,
-                            .kind = kind};
+                            .kind = kind,
+                            .whole_ring = whole_ring};
     if (!put(e, peer, r->op, &c)) {
         return false;
     }

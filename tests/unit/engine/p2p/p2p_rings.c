@@ -334,12 +334,119 @@ static void nothing_is_overwritten(void **state)
     expect_kept(50000);
 }
 
+/* ---- long messages ----------------------------------------------------------------------------------------------- */
+
+enum { LONG_COUNT = (1 << 22) + 1001, LONG_OPS = 7 };
+
+/* Sends to and receives from the other rank: long messages between short ones. The receives are in another order. */
+static int long_ones(struct cluster *c, int rank)
+{
+    static const int64_t lengths[LONG_OPS] = {20000, LONG_COUNT, 3, 50000, LONG_COUNT, 12289, 1};
+    tutti_op own[2 * LONG_OPS];
+    tutti_op *ops[2 * LONG_OPS];
+    int32_t *out[LONG_OPS];
+    int32_t *in[LONG_OPS];
+    int failures = 0;
+    for (int i = 0; i < LONG_OPS; i++) {
+        const size_t n = (size_t)lengths[i];
+        out[i] = malloc(n * sizeof(int32_t));
+        in[i] = malloc(n * sizeof(int32_t));
+        for (size_t k = 0; k < n; k++) {
+            out[i][k] = value(rank, i, k);
+            in[i][k] = -1;
+        }
+        own[i] = send_op(out[i], &lengths[i], 1 - rank, i);
+        own[LONG_OPS + i] = recv_op(in[i], n, 1 - rank, i);
+        ops[2 * i] = &own[i];
+        ops[2 * (LONG_OPS - 1 - i) + 1] = &own[LONG_OPS + i];
+    }
+    for (int round = 0; round < 2; round++) {
+        failures += run(c, rank, ops, (size_t)2 * LONG_OPS);
+    }
+    for (int i = 0; i < LONG_OPS; i++) {
+        for (size_t k = 0; k < (size_t)lengths[i]; k++) {
+            failures += in[i][k] != value(1 - rank, i, k);
+        }
+        free(out[i]);
+        free(in[i]);
+    }
+    return failures;
+}
+
+/* What a rank has asked memory for. */
+struct asked {
+    const struct tti_layout *layout;
+    bool refuses; /* memory behind the window */
+    int windows;
+    int rests;
+};
+
+static tutti_status commit(void *user, size_t offset, size_t bytes)
+{
+    struct asked *a = user;
+    const size_t at = offset - a->layout->rings;
+    const size_t rest = a->layout->ring_bytes - a->layout->ring_window;
+    const bool is_rest = (at + bytes) % a->layout->ring_stride == 0;
+    assert_int_equal(bytes, is_rest ? rest : a->layout->ring_stride - rest);
+    a->windows += !is_rest;
+    a->rests += is_rest;
+    return is_rest && a->refuses ? TUTTI_NO_MEMORY : TUTTI_OK;
+}
+
+/* Whether a chunk lies behind the window. */
+static bool is_behind(const struct cluster *c, int rank, uint64_t number)
+{
+    const struct tti_record *r = &tti_slot(c->engines[rank], rank, 1 - rank, number)->record;
+    return r->place != TTI_IN_SLOT && r->place + r->here > c->layout.ring_window;
+}
+
+/* One CPU has `per_cpu` ranks. */
+static void expect_long(double per_cpu, bool refuses)
+{
+    struct cluster c;
+    struct asked asked[2];
+    const bool whole = per_cpu > 1 && !refuses;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    for (int r = 0; r < 2; r++) {
+        asked[r] = (struct asked){.layout = &c.layout, .refuses = refuses};
+        c.engines[r]->ranks_per_cpu = per_cpu;
+        c.engines[r]->commit = commit;
+        c.engines[r]->commit_user = &asked[r];
+        c.engines[r]->tuning.single_copy = TTI_TUNING_NEVER;
+    }
+    assert_int_equal(cluster_run(&c, long_ones), 0);
+    for (int r = 0; r < 2; r++) {
+        bool long_behind = false;
+        for (uint64_t i = 0; i < TTI_SLOTS; i++) {
+            const bool is_long = tti_slot(c.engines[r], r, 1 - r, i)->record.bytes == LONG_COUNT * sizeof(int32_t);
+            assert_true(is_long || !is_behind(&c, r, i));
+            long_behind = long_behind || is_behind(&c, r, i);
+        }
+        assert_int_equal(long_behind, whole);
+        assert_int_equal(asked[r].windows, 1);
+        assert_int_equal(asked[r].rests, per_cpu > 1);
+    }
+    cluster_close(&c);
+}
+
+static void long_messages_use_the_whole_ring(void **state)
+{
+    (void)state;
+    expect_long(2, false);
+    expect_long(1, false);
+    expect_long(2, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_sizes_go_around),        cmocka_unit_test(batches_of_any_size),
-        cmocka_unit_test(order_of_receiving_is_free), cmocka_unit_test(full_rings_are_emptied),
-        cmocka_unit_test(nothing_is_overwritten),     cmocka_unit_test(threads_of_a_rank_share_the_rings),
+        cmocka_unit_test(all_sizes_go_around),
+        cmocka_unit_test(batches_of_any_size),
+        cmocka_unit_test(order_of_receiving_is_free),
+        cmocka_unit_test(full_rings_are_emptied),
+        cmocka_unit_test(nothing_is_overwritten),
+        cmocka_unit_test(threads_of_a_rank_share_the_rings),
+        cmocka_unit_test(long_messages_use_the_whole_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
