@@ -18,9 +18,10 @@
 
 #include "faults/support/round.h"
 
-#define ENTRIES    128
-#define SHORT_MS   8000
-#define GIVE_UP_MS 200 /* the others check processes after 100 ms */
+#define ENTRIES       128
+#define SHORT_MS      8000
+#define GIVE_UP_MS    200 /* the others check processes after 100 ms */
+#define REPEATED_MOST 2
 
 struct entry {
     char key[128];
@@ -51,6 +52,7 @@ struct course {
 static struct round_state *state;
 static struct table *table;
 static const struct course *course;
+static int64_t short_ms; /* of a course that ends at the ranks' deadline */
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -203,9 +205,14 @@ static void await_records(int32_t own)
     }
 }
 
+static bool is_short(const struct course *c)
+{
+    return c->status == TUTTI_TIMEOUT && !c->gives_up;
+}
+
 static int64_t timeout_of(bool gives_up)
 {
-    const int64_t others_ms = course->status == TUTTI_TIMEOUT && !course->gives_up ? SHORT_MS : CALL_MS;
+    const int64_t others_ms = is_short(course) ? short_ms : CALL_MS;
     return gives_up ? GIVE_UP_MS : others_ms;
 }
 
@@ -282,6 +289,19 @@ static int run(const struct course *c)
     return failures;
 }
 
+/* Beside a load, the scheduler may give a rank no CPU until the deadline. Then the others name that rank. */
+static int run_repeatedly(const struct course *c)
+{
+    short_ms = SHORT_MS;
+    int failures = run(c);
+    for (int i = 0; failures != 0 && is_short(c) && i < REPEATED_MOST; i++) {
+        fprintf(stderr, "repeated with twice the time\n");
+        short_ms *= 2;
+        failures = run(c);
+    }
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
     static const char *const killed = "was killed by signal 9";
@@ -302,7 +322,7 @@ int main(int argc, char **argv)
     state->round.size = argc > 1 ? atoi(argv[1]) : 3;
     table = table_make();
     for (size_t i = 0; i < sizeof(courses) / sizeof(courses[0]); i++) {
-        failures += run(&courses[i]);
+        failures += run_repeatedly(&courses[i]);
     }
     return failures != 0;
 }
