@@ -79,6 +79,8 @@ struct tti_bytes {
     uint64_t freed; /* bytes before this position may be written again */
 };
 
+enum { TTI_REST_UNUSED, TTI_REST_USABLE, TTI_REST_NO_MEMORY };
+
 struct tti_peer {
     /* sending to it */
     struct tti_request *sends; /* in order of posting; removed when done */
@@ -86,8 +88,7 @@ struct tti_peer {
     struct tti_request *staging;   /* the first of them whose eager part is not out */
     struct tti_request *streaming; /* the one that the peer has granted */
     uint64_t *ends;                /* the position behind each record in flight; NULL = not opened */
-    bool whole;                    /* the ring has memory behind its window ... */
-    bool short_of_memory;          /* ... or there was none */
+    uint8_t rest;                  /* TTI_REST_*: of the ring, behind its window */
     uint64_t posted;               /* records */
     uint64_t taken;                /* of them, as last read in the peer's control */
     struct tti_bytes bytes;        /* the ring of bytes */

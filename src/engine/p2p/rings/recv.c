@@ -19,7 +19,7 @@
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
-#define REPORTS_PER_WINDOW 4u /* see send.c */
+#define REPORTS_PER_WINDOW 4u /* and for all slots: see send.c */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {

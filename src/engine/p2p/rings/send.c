@@ -65,20 +65,21 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
     return TUTTI_OK;
 }
 
-/* Whether a message uses the whole ring. The first one takes the memory for that; without memory none does. */
-static bool uses_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
+/* Lets a long message use the whole ring. The first one takes memory for that; without memory all stay in the window. */
+static bool open_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const struct tti_layout *l = &e->layout;
-    if (bytes < LONG || e->ranks_per_cpu <= 1 || l->ring_bytes == l->ring_window || p->short_of_memory) {
+    const size_t rest = l->ring_bytes - l->ring_window;
+    if (bytes < LONG || e->ranks_per_cpu <= 1 || rest == 0) {
         return false;
     }
-    if (!p->whole && e->commit) {
-        const size_t offset = l->rings + (size_t)(peer + 1) * l->ring_stride - l->ring_bytes + l->ring_window;
-        p->short_of_memory = e->commit(e->commit_user, offset, l->ring_bytes - l->ring_window) != TUTTI_OK;
+    if (p->rest == TTI_REST_UNUSED) {
+        const size_t offset = l->rings + (size_t)(peer + 1) * l->ring_stride - rest;
+        const bool taken = !e->commit || e->commit(e->commit_user, offset, rest) == TUTTI_OK;
+        p->rest = taken ? TTI_REST_USABLE : TTI_REST_NO_MEMORY;
     }
-    p->whole = !p->short_of_memory;
-    return p->whole;
+    return p->rest == TTI_REST_USABLE;
 }
 
 /* The next position for so many bytes of the first `part` bytes of the ring: it begins a cache line, or for PAGED bytes
@@ -195,7 +196,7 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
 {
     const size_t shape = r->posted ? 0 : shape_bytes(r->op);
     const uint64_t left = limit - r->bytes_written;
-    const bool whole_ring = uses_whole_ring(e, peer, r->bytes);
+    const bool whole_ring = open_whole_ring(e, peer, r->bytes);
     const size_t most = (whole_ring ? LONG_CHUNK : most_of_chunk(r->bytes)) - shape;
     const struct chunk c = {.bytes = r->bytes,
                             .from = (const unsigned char *)r->op->src + r->bytes_written,
