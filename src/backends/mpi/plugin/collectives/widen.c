@@ -9,6 +9,11 @@
 #include "backends/integer_average.h"
 #include "kernels/isa/convert.h"
 
+static bool sums_are_float(const struct tti_mpi_fold *fold)
+{
+    return fold->wide == sizeof(float);
+}
+
 static float load_float(tutti_dtype dtype, const void *from, size_t i)
 {
     switch (dtype) {
@@ -46,7 +51,7 @@ static void store_float(tutti_dtype dtype, void *to, size_t i, float value)
 void tti_mpi_widen_and_scale(const struct tti_mpi_fold *fold, void *to, const void *from, size_t count)
 {
     const float factor = (float)fold->scale;
-    if (!fold->wide_is_float) {
+    if (!sums_are_float(fold)) {
         tti_integer_widen(fold->dtype, to, from, count);
         return;
     }
@@ -57,7 +62,7 @@ void tti_mpi_widen_and_scale(const struct tti_mpi_fold *fold, void *to, const vo
 
 void tti_mpi_average_and_narrow(const struct tti_mpi_fold *fold, void *to, const void *from, size_t count)
 {
-    if (!fold->wide_is_float) {
+    if (!sums_are_float(fold)) {
         tti_integer_divide(fold->dtype, to, from, count, fold->size);
         return;
     }

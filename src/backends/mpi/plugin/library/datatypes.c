@@ -184,7 +184,6 @@ void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold)
     }
     if ((average || scaled) && op->dtype >= TUTTI_F16 && op->dtype <= TUTTI_F8_E5M2) {
         fold->wide = sizeof(float);
-        fold->wide_is_float = true;
         fold->scale = average ? 1.0 : op->scale;
         fold->size = average ? size : 1;
         fold->type = MPI_FLOAT;

@@ -15,12 +15,11 @@ struct tti_mpi_fold {
     tutti_dtype dtype;
     MPI_Datatype type;
     MPI_Op op;
-    bool is_native;     /* both are MPI's own */
-    bool scaled;        /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of f64 and f32 */
-    size_t wide;        /* bytes of an element of the sums, or 0. For AVG of integers, and for scaled narrow floats */
-    bool wide_is_float; /* the sums are f32; else i64 */
-    int size;           /* such sums are divided by it */
-    double scale;       /* and their inputs multiplied by it */
+    bool is_native; /* both are MPI's own */
+    bool scaled;    /* inputs are multiplied by `scale` before: PREMUL_SUM, and AVG of f64 and f32 */
+    size_t wide;    /* bytes of an element of the sums, or 0: i64 for AVG of integers, f32 for scaled narrow floats */
+    int size;       /* such sums are divided by it */
+    double scale;   /* and their inputs multiplied by it */
 };
 void tti_mpi_fold_of(const tutti_op *op, int size, struct tti_mpi_fold *fold);
 
