@@ -110,11 +110,6 @@ static void note_fill(struct note *note, const tutti_op *op, const tutti_error *
     }
 }
 
-static bool has_root(const struct note *n)
-{
-    return tti_operation_is_rooted(n->kind);
-}
-
 static bool reduces(const struct note *n)
 {
     return n->kind == TUTTI_OP_ALL_REDUCE || n->kind == TUTTI_OP_REDUCE || n->kind == TUTTI_OP_REDUCE_SCATTER;
@@ -123,7 +118,7 @@ static bool reduces(const struct note *n)
 static bool same_call(const struct note *a, const struct note *b)
 {
     return a->kind == b->kind && (a->kind == TUTTI_OP_BARRIER || a->dtype == b->dtype) && a->count == b->count &&
-           (!has_root(a) || a->root == b->root) && (!reduces(a) || a->redop == b->redop);
+           (!tti_operation_is_rooted(a->kind) || a->root == b->root) && (!reduces(a) || a->redop == b->redop);
 }
 
 /* "broadcast of 10 f32 from rank 0" */
@@ -144,7 +139,7 @@ static void note_text(const struct note *n, char *text, size_t capacity)
         const char *name = tutti_reduce_op_name(n->redop);
         snprintf(redop, sizeof(redop), " by %s", name ? name : "?");
     }
-    if (has_root(n)) {
+    if (tti_operation_is_rooted(n->kind)) {
         snprintf(root, sizeof(root), " with root %d", n->root);
     }
     snprintf(text, capacity, "%s%s%s%s%s", tutti_operation_name(n->kind), type, redop, root, count);
@@ -340,8 +335,8 @@ static void conclude(const struct query *q, const char *unanswered, tutti_error 
     }
     if (absent > 0) { /* a rank that need not wait for the root or the leaves may have left the call already */
         append(error, "%s%s %s %s", sign, absent == 1 ? "rank" : "ranks", q->absent,
-               has_root(&q->own) ? (absent == 1 ? "is not in it" : "are not in it")
-                                 : (absent == 1 ? "has not arrived" : "have not arrived"));
+               tti_operation_is_rooted(q->own.kind) ? (absent == 1 ? "is not in it" : "are not in it")
+                                                    : (absent == 1 ? "has not arrived" : "have not arrived"));
         suspect = suspect < 0 ? q->first[ABSENT] : suspect;
         sign = "; ";
     }
