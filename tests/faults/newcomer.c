@@ -40,13 +40,12 @@ static void die(void *unused)
     raise(SIGKILL);
 }
 
-static void be_newcomer(int32_t unused)
+static void be_newcomer(int32_t message)
 {
-    (void)unused;
     tutti_group *larger = NULL;
     tutti_error e;
     atomic_store(&shared->newcomer, getpid());
-    place_arm(PLACE_SEND, atomic_load(&shared->message), die, NULL);
+    place_arm(PLACE_SEND, message, die, NULL);
     const tutti_status joined = tutti_group_join(shared->token, TUTTI_CONFIG(.timeout_ms = CALL_MS), &larger, &e);
     place_disarm();
     const bool well = joined == TUTTI_OK && tutti_barrier(larger, TUTTI_CALL(.error = &e)) == TUTTI_OK;
@@ -138,7 +137,7 @@ static void send_newcomers(pid_t member)
             if (last > 0) {
                 waitpid(last, NULL, 0);
             }
-            last = start_actor(be_newcomer, attempt);
+            last = start_actor(be_newcomer, atomic_load(&shared->message));
             sent = attempt;
         }
         pause_us(1000);
