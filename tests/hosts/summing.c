@@ -8,20 +8,15 @@
  * with the time that the failed call took. A failed call fails the group. The exit code is 0 if everything else went
  * well, else 1.
  */
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <tutti/tutti.h>
 
-enum { COUNT = 3 << 18 }; /* 3 MiB: chunks that overlap */
+#include "clock.h"
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+enum { COUNT = 3 << 18 }; /* 3 MiB: chunks that overlap */
 
 static int fail(const char *what, const tutti_error *e)
 {
@@ -62,13 +57,13 @@ int main(int argc, char **argv)
         printf("all are summing\n");
     }
     const int deadline_ms = atoi(argv[2]) * (argc == 4 && is_listed(argv[3], rank) ? 3 : 1);
-    double begin = 0;
+    int64_t begin = 0;
     tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK) {
         begin = now_ms();
         status = tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = deadline_ms, .error = &e));
     }
-    printf("[%d] ended %s after %.0f ms: %s\n", rank, tutti_status_name(status), now_ms() - begin, e.message);
+    printf("[%d] ended %s after %" PRId64 " ms: %s\n", rank, tutti_status_name(status), now_ms() - begin, e.message);
     if (tutti_group_destroy(world, &e) != TUTTI_OK || tutti_finalize(&e) != TUTTI_OK) {
         return fail("the end", &e);
     }

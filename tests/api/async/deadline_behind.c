@@ -12,6 +12,7 @@
 
 #include "api/async/synchronous_local.h"
 #include "api/messages/messages_async.h"
+#include "clock.h"
 
 enum { RANKS = 2, DEADLINE_MS = 50, LATE_MS = 150, TOO_LATE_MS = 900, TRIES = 50 };
 
@@ -19,13 +20,6 @@ static const tutti_backend_ops *inner;
 static _Atomic int over;
 static _Atomic bool counts;       /* the attempt */
 static _Atomic int64_t latest_ms; /* from the beginning of an operation to its run */
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static tutti_status run_late(void *state, tutti_op *op, tutti_error *error)
 {

@@ -7,23 +7,14 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/async/work_end.h"
 #include "api/check.h"
+#include "clock.h"
 #include "start_functions.h"
 
 #define RANKS 2
 #define MANY  50
-
-static void await(_Atomic int *flag)
-{
-    const time_t limit = time(NULL) + 60;
-    while (atomic_load(flag) == 0 && time(NULL) < limit) {
-        sched_yield();
-    }
-    EXPECT(atomic_load(flag) != 0);
-}
 
 static tutti_status count_calls(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
@@ -187,7 +178,7 @@ struct firing {
 static void *fire(void *user)
 {
     const struct firing *f = user;
-    await(&f->scene->started);
+    EXPECT(await_count(&f->scene->started, 1));
     EXPECT_OK(tutti_cancel_token_cancel(f->token, NULL, NULL));
     return NULL;
 }
@@ -221,7 +212,7 @@ static void token(tutti_group *g, struct scene *s)
         EXPECT(end(works[1]) == TUTTI_OK && end(works[0]) == TUTTI_OK);
         EXPECT(s->values[0][0] == 2 && s->values[0][1] == 2);
     } else {
-        await(&s->join);
+        EXPECT(await_count(&s->join, 1));
         for (int i = 0; i < 2; i++) {
             s->values[1][i] = 1;
             EXPECT_OK(tutti_run_with_deadline(g, start_sum, &s->values[1][i], 0, NULL, &e));
@@ -247,7 +238,7 @@ static void one_cannot_start(tutti_group *g, struct scene *s)
         atomic_store(&s->join, 1);
         EXPECT(end(works[0]) == TUTTI_OK && end(works[1]) == TUTTI_OK);
     } else {
-        await(&s->join);
+        EXPECT(await_count(&s->join, 1));
         for (int i = 0; i < 2; i++) {
             EXPECT_OK(tutti_run_with_deadline(g, start_sum, &values[i], 0, NULL, &e));
         }

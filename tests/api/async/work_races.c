@@ -16,19 +16,13 @@
 
 #include "api/check.h"
 #include "api/collectives/reaches.h"
+#include "clock.h"
 #include "spin.h"
 
 #define LONG_MS  60000
 #define GUARD_MS 100000 /* of a wait that ends at once unless it was forgotten */
 
 static const int64_t one = 1;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static void reach(_Atomic int *counter, int value)
 {

@@ -9,18 +9,12 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 #include <tutti/backend.h>
+
+#include "clock.h"
 
 #define RANKS 3
 #define MS    INT64_C(1000000)
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static tutti_group *make(tutti_group *world, const char *backend, const char *rules)
 {

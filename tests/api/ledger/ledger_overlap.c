@@ -16,7 +16,7 @@ static tutti_status compute(void *user)
 {
     (void)user;
     atomic_store(ledger_flag(COMPUTING), 1);
-    EXPECT(ledger_await(ledger_flag(REDUCED)));
+    EXPECT(await_count(ledger_flag(REDUCED), 1));
     return TUTTI_OK;
 }
 
@@ -29,7 +29,7 @@ static void beside(tutti_group *g, int32_t rank)
     if (rank == 0) {
         EXPECT(tutti_overlap_all_reduce(g, &input, &output, TUTTI_SUM, compute, NULL, NULL) == TUTTI_OK);
         EXPECT(out == 3);
-    } else if (ledger_await(ledger_flag(COMPUTING))) {
+    } else if (await_count(ledger_flag(COMPUTING), 1)) {
         EXPECT(tutti_all_reduce(g, &input, &output, TUTTI_SUM, NULL) == TUTTI_OK && out == 3);
         atomic_store(ledger_flag(REDUCED), 1);
     }

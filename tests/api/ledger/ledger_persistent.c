@@ -60,7 +60,7 @@ static void cancelling(tutti_group *g, int32_t rank)
     tutti_work *held = NULL;
     tutti_persistent *p = make_sum(g, &value);
     if (rank == 1) {
-        EXPECT(ledger_await(ledger_flag(CANCELLED)));
+        EXPECT(await_count(ledger_flag(CANCELLED), 1));
     }
     EXPECT(ledger_start_held(g, &held) == TUTTI_OK);
     EXPECT(tutti_persistent_start(p, &e) == TUTTI_OK);
@@ -84,7 +84,7 @@ static void release(tutti_group *g, int32_t rank)
     tutti_error e;
     tutti_persistent *p = make_sum(g, &value);
     if (rank == 1) {
-        EXPECT(ledger_await(ledger_flag(RELEASED)));
+        EXPECT(await_count(ledger_flag(RELEASED), 1));
     }
     EXPECT(tutti_persistent_start(p, &e) == TUTTI_OK);
     EXPECT(tutti_persistent_release(p, &e) == TUTTI_OK);

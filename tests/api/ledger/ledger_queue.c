@@ -29,7 +29,7 @@ static void join(tutti_group *g)
     tutti_work *works[2] = {NULL, NULL};
     EXPECT(start_sum(g, 1, &values[0], &works[0]) == TUTTI_OK);
     EXPECT(ledger_end(&works[0]) == TUTTI_OK && values[0] == 3);
-    EXPECT(ledger_await(ledger_flag(MEMBERS)));
+    EXPECT(await_count(ledger_flag(MEMBERS), 1));
     EXPECT(ledger_start_held(g, &works[0]) == TUTTI_OK);
     EXPECT(start_sum(g, 0, &values[1], &works[1]) == TUTTI_OK);
     EXPECT(ledger_end(&works[0]) == TUTTI_OK);
@@ -83,7 +83,7 @@ static void disposal(tutti_group *g, int32_t rank)
     tutti_queue *queue = NULL;
     tutti_work *works[2] = {NULL, NULL};
     if (rank == 1) {
-        EXPECT(ledger_await(ledger_flag(DISPOSAL)));
+        EXPECT(await_count(ledger_flag(DISPOSAL), 1));
     }
     EXPECT(ledger_start_held(g, &works[0]) == TUTTI_OK);
     EXPECT(start_sum(g, 0, &value, &works[1]) == TUTTI_OK);

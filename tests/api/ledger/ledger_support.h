@@ -23,6 +23,8 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include "clock.h"
+
 /* Long enough for a slow machine; it passes only when something is broken. */
 #define LEDGER_TIMEOUT_MS 100000
 #define LEDGER_JOB_MS     200000 /* limit of the ranks that take no part and wait for the others */
@@ -189,19 +191,6 @@ static inline bool ledger_promises(tutti_group *group, uint64_t capability)
 static inline uint32_t ledger_cancellable(tutti_group *group)
 {
     return ledger_promises(group, TUTTI_CAP_CANCEL) ? 0 : TUTTI_CANCELLABLE;
-}
-
-/* Waits until another thread has set *flag. If the limit ends first, the test fails instead of hanging. */
-static inline bool ledger_await(atomic_int *flag)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t end = now.tv_sec + LEDGER_TIMEOUT_MS / 1000;
-    while (!atomic_load(flag) && now.tv_sec < end) {
-        sched_yield();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    }
-    return atomic_load(flag) != 0;
 }
 
 /* Waits for an operation, releases its handle, and sets it to NULL. A start that does nothing then leaves NULL. */

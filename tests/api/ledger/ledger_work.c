@@ -121,7 +121,7 @@ static void handle(tutti_group *g, int32_t rank)
     DLTensor t = ledger_tensor(&value, &one, TUTTI_I32);
     tutti_work *work = NULL;
     if (rank == 1) {
-        EXPECT(ledger_await(ledger_flag(HANDLE)));
+        EXPECT(await_count(ledger_flag(HANDLE), 1));
     }
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM,
                                   TUTTI_CALL(.flags = ledger_cancellable(g), .callback = count_call, .user = &calls),
@@ -178,7 +178,7 @@ static void cancelling(tutti_group *g, int32_t rank)
     tutti_work *second = NULL;
     EXPECT(ledger_promises(g, TUTTI_CAP_CANCEL_FLAGGED));
     if (rank == 1) {
-        EXPECT(ledger_await(ledger_flag(CANCEL)));
+        EXPECT(await_count(ledger_flag(CANCEL), 1));
     }
     EXPECT(ledger_start_held(g, &first) == TUTTI_OK);
     EXPECT(tutti_all_reduce_async(g, &input, &output, TUTTI_SUM, TUTTI_CALL(.flags = ledger_cancellable(g)), &second) ==
@@ -254,7 +254,7 @@ static void tokens(tutti_group *g, int32_t rank)
     EXPECT(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &parent, &e) == TUTTI_OK);
     EXPECT(tutti_cancel_token_create(parent, TUTTI_FOREVER, &child, &e) == TUTTI_OK);
     if (rank == 1) {
-        EXPECT(ledger_await(ledger_flag(TOKEN)));
+        EXPECT(await_count(ledger_flag(TOKEN), 1));
     }
     EXPECT(tutti_barrier_async(g, NULL, &first) == TUTTI_OK);
     EXPECT(tutti_barrier_async(g, TUTTI_CALL(.token = child, .flags = ledger_cancellable(g)), &second) == TUTTI_OK);
@@ -327,7 +327,7 @@ static void in_one_with_limit(tutti_group *g, int32_t rank)
             EXPECT(ledger_end(&works[i]) == TUTTI_OK && values[i] == 2);
         }
     } else {
-        EXPECT(ledger_await(ledger_flag(LIMIT)));
+        EXPECT(await_count(ledger_flag(LIMIT), 1));
         for (int i = 0; i < 4; i++) {
             EXPECT(tutti_run_with_deadline(g, start_sum, &values[i], 0, NULL, &e) == TUTTI_OK && values[i] == 2);
         }
@@ -462,7 +462,7 @@ static tutti_status wait_in_vain(tutti_group *g, void *user)
 {
     struct late *late = user;
     if (tutti_group_rank(g) == 1) {
-        EXPECT(ledger_await(ledger_flag(late->over)));
+        EXPECT(await_count(ledger_flag(late->over), 1));
         return TUTTI_OK;
     }
     tutti_error e;

@@ -4,14 +4,12 @@
  * returns the state of the group, and destroy always works.
  */
 #include <pthread.h>
-#include <sched.h>
-#include <time.h>
 
 #include "api/check.h"
+#include "clock.h"
 
-#define RANKS        3
-#define GRADIENTS    3
-#define WAIT_LIMIT_S 100
+#define RANKS     3
+#define GRADIENTS 3
 
 static const int64_t eight = 8;
 static const int32_t all[RANKS] = {0, 1, 2};
@@ -37,19 +35,6 @@ static tutti_bucketer *create(tutti_group *g, struct model *m, const tutti_bucke
     return b;
 }
 
-/* Waits until *counter is at least `least`. If the limit ends first, the test fails instead of hanging. */
-static void await(_Atomic int *counter, int least)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t end = now.tv_sec + WAIT_LIMIT_S;
-    while (atomic_load(counter) < least && now.tv_sec < end) {
-        sched_yield();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    }
-    EXPECT(atomic_load(counter) >= least);
-}
-
 /* The last rank starts one bucket of three only: the others time out in the second bucket. */
 static void missing_rank(tutti_group *world)
 {
@@ -62,7 +47,7 @@ static void missing_rank(tutti_group *world)
     tutti_bucketer *b = create(g, &m, TUTTI_BUCKETER_OPTIONS(.bucket_bytes = 1, .timeout_ms = 300));
     EXPECT_OK(tutti_bucketer_ready(b, 2, &e));
     if (me == RANKS - 1) {
-        await(&ended, RANKS - 1);
+        EXPECT(await_count(&ended, RANKS - 1));
     } else {
         EXPECT_OK(tutti_bucketer_ready(b, 0, &e)); /* waits for its turn */
         tutti_status status = tutti_bucketer_wait(b, &e);
@@ -229,7 +214,7 @@ static void two_threads(tutti_group *g)
         atomic_store(&seen, 1);
         EXPECT(pthread_join(w.thread, NULL) == 0);
     } else {
-        await(&seen, 1);
+        EXPECT(await_count(&seen, 1));
         EXPECT_OK(tutti_bucketer_wait(w.b, &e));
     }
     EXPECT(m.data[0][0] == 1 && m.data[2][7] == 3 && m.data[2][8] == (float)(tutti_group_rank(g) + 2));

@@ -5,30 +5,15 @@
  * in the computation beside it. Rank 0 leaves that computation only when the others have their results.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/check.h"
+#include "clock.h"
 
-#define RANKS   3
-#define MANY    40 /* tensors: more than may be under way at a time */
-#define LARGE   300000
-#define LIMIT_S 100
-
-/* Waits until *counter is at least `least`. If the limit ends first, the test fails instead of hanging. */
-static bool await(_Atomic int *counter, int least)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    time_t end = now.tv_sec + LIMIT_S;
-    while (atomic_load(counter) < least && now.tv_sec < end) {
-        sched_yield();
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    }
-    return atomic_load(counter) >= least;
-}
+#define RANKS 3
+#define MANY  40 /* tensors: more than may be under way at a time */
+#define LARGE 300000
 
 static tutti_group *group_of_all(tutti_group *world)
 {
@@ -60,7 +45,7 @@ static tutti_status compute_beside(void *user)
     EXPECT(pthread_equal(b->thread, pthread_self()));
     if (b->progress) {
         atomic_fetch_add(&b->progress->computing, 1);
-        EXPECT(await(&b->progress->reduced, RANKS - 1));
+        EXPECT(await_count(&b->progress->reduced, RANKS - 1));
     }
     return b->answer;
 }
@@ -84,7 +69,7 @@ static void beside(tutti_group *g, int64_t count, struct progress *progress)
         EXPECT_OK(tutti_overlap_all_reduce(g, &input, &output, TUTTI_SUM, compute_beside, &b, TUTTI_CALL(.error = &e)));
         EXPECT(b.calls == 1 && e.status == TUTTI_OK);
     } else {
-        EXPECT(await(&progress->computing, 1));
+        EXPECT(await_count(&progress->computing, 1));
         EXPECT_OK(tutti_all_reduce(g, &input, &output, TUTTI_SUM, NULL));
         atomic_fetch_add(&progress->reduced, 1);
     }
@@ -169,7 +154,7 @@ static tutti_status compute_stage(size_t index, DLTensor *tensor, void *user)
     EXPECT(index == s->next++);
     if (s->progress) {
         atomic_fetch_add(&s->progress->computing, 1);
-        EXPECT(await(&s->progress->reduced, (RANKS - 1) * (int)index)); /* all those before */
+        EXPECT(await_count(&s->progress->reduced, (RANKS - 1) * (int)index)); /* all those before */
     }
     double *data = tensor->data;
     for (int64_t e = 0; e < tensor->shape[0]; e++) {
@@ -234,7 +219,7 @@ static void pipeline(tutti_group *g, int64_t largest, struct progress *progress)
     } else {
         for (size_t i = 0; i < MANY; i++) {
             EXPECT_OK(compute_stage(i, t.list[i], &s));
-            EXPECT(i + 1 == MANY || await(&progress->computing, (int)i + 2));
+            EXPECT(i + 1 == MANY || await_count(&progress->computing, (int)i + 2));
             EXPECT_OK(tutti_all_reduce(g, t.list[i], t.list[i], TUTTI_SUM, NULL));
             atomic_fetch_add(&progress->reduced, 1);
         }
@@ -288,7 +273,7 @@ static void pipeline_missing_rank(tutti_group *world)
         s.fails_at = 9;
         tutti_overlap_pipeline(g, t.list, MANY, TUTTI_SUM, compute_stage, &s, NULL);
         EXPECT(s.next <= 10); /* fewer if another rank was so slow that its deadline came first */
-        EXPECT(await(&ended, RANKS - 1));
+        EXPECT(await_count(&ended, RANKS - 1));
     } else {
         tutti_status status = tutti_overlap_pipeline(g, t.list, MANY, TUTTI_SUM, compute_stage, &s,
                                                      TUTTI_CALL(.error = &e, .timeout_ms = 300));

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "nccl.h"
 #include "nccl_cases.h"
 
@@ -46,13 +47,6 @@ static void sleep_ms(int ms)
 }
 
 static int64_t asked; /* when the operation was */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Until the first CommGetAsyncError, or for 200 ms, it is not on the stream, so a caller that does not poll fails. */
 static bool unseen(struct rank *t, float *memory)

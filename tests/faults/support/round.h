@@ -17,6 +17,8 @@
 #include <sys/types.h>
 #include <tutti/tutti.h>
 
+#include "clock.h"
+
 #define RANKS_MOST 8
 #define LIMIT_S    100 /* far beyond what a slow machine needs */
 #define CALL_MS    60000
@@ -192,7 +194,6 @@ static inline bool happens_in_init(const struct round *r)
 
 _Noreturn void be_rank(struct round_state *s, int32_t rank);
 
-int64_t now_ns(void);
 void pause_us(int64_t us);
 
 /* Folders of this process. Of the thread and not of the process: where the main thread has ended, those of the process
