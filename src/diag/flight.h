@@ -70,6 +70,13 @@ static inline void tti_flight_call_end(struct tti_flight_tally *tally, int64_t s
     tally->last = (uint64_t)sequence;
 }
 
+/* Since when the running call waits; 0: it does not, or there is none. */
+static inline void tti_flight_set_since(struct tti_flight_tally *tally, int64_t since_ns)
+{
+    /* relaxed: read by other processes only */
+    atomic_store_explicit((_Atomic int64_t *)&tally->since_ns, since_ns, memory_order_relaxed);
+}
+
 /* Moves a call that has ended and failed from its tally to an entry of its own. */
 void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status);
 

@@ -179,31 +179,40 @@ static bool in_step(tutti_status status)
     return status <= TUTTI_MISMATCH;
 }
 
+static tutti_status run_with(struct tti_fault_group *s, tutti_op *op, const struct tti_fault_effect *v,
+                             tutti_error *error)
+{
+    const int64_t deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
+    if (v->drop) {
+        return drop(s, op, v, deadline_ns, error);
+    }
+    const int64_t start_ns = tti_now_ns() + v->delay_ns;
+    sleep_until(s, earlier(start_ns, deadline_ns));
+    if (v->status != TUTTI_OK && op->failed == TUTTI_OK) { /* a call that fails already has an error of its own */
+        return in_step(v->status) ? fail_in_step(s, op, v, error) : fail_group(s, op, v, error);
+    }
+    const tutti_status status = s->backend->ops->run(s->inner, op, error);
+    if (status == TUTTI_OK) {
+        sleep_until(s, earlier(start_ns + transfer_ns(s, op, v->bandwidth), deadline_ns));
+    }
+    return status;
+}
+
 tutti_status tti_inject_run(struct tti_fault_group *s, tutti_op *op, tutti_error *error)
 {
     tutti_status status = tti_fault_group_check(s, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    struct tti_fault_effect v = tti_rules_evaluate(&s->rules, s->rank, op->kind);
-    bool nothing = v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0;
+    const struct tti_fault_effect v = tti_rules_evaluate(&s->rules, s->rank, op->kind);
+    const bool nothing = v.delay_ns == 0 && v.bandwidth == 0 && v.rule == 0;
     if (nothing || tti_fault_group_failure(s, NULL) != TUTTI_OK) { /* a group fails once */
         return s->backend->ops->run(s->inner, op, error);
     }
-    op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* the delay is part of the operation's time */
-    int64_t deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
-    if (v.drop) {
-        return drop(s, op, &v, deadline_ns, error);
-    }
-    int64_t start_ns = tti_now_ns() + v.delay_ns;
-    sleep_until(s, earlier(start_ns, deadline_ns));
-    if (v.status != TUTTI_OK && op->failed == TUTTI_OK) { /* a call that fails already has an error of its own */
-        return in_step(v.status) ? fail_in_step(s, op, &v, error) : fail_group(s, op, &v, error);
-    }
-    status = s->backend->ops->run(s->inner, op, error);
-    if (status == TUTTI_OK) {
-        sleep_until(s, earlier(start_ns + transfer_ns(s, op, v.bandwidth), deadline_ns));
-    }
+    const int64_t begun_ns = op->begun_ns;
+    op->begun_ns = begun_ns != 0 ? begun_ns : tti_now_ns(); /* the delay is part of the operation's time */
+    status = run_with(s, op, &v, error);
+    op->begun_ns = begun_ns; /* the caller may run the same operation again */
     return status;
 }
 

@@ -236,7 +236,7 @@ static void record_begin(struct tti_task *t)
 static void end_tallied(const struct tti_task *t)
 {
     tti_flight_call_end(t->tally, t->op.sequence);
-    tti_task_set_since(t, 0);
+    tti_flight_set_since(t->tally, 0);
 }
 
 static void record_end(struct tti_task *t, tutti_status status)

@@ -59,17 +59,10 @@ tutti_status tti_task_perform(struct tti_task *t);
 /* How this group runs an operation of f32, as text for people: in `text`, or a constant. */
 const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity);
 
-/* The time in a tally, as a backend stores it there. */
-static inline void tti_task_set_since(const struct tti_task *t, int64_t since_ns)
-{
-    /* relaxed: read by other processes only */
-    atomic_store_explicit((_Atomic int64_t *)&t->tally->since_ns, since_ns, memory_order_relaxed);
-}
-
 static inline void tti_task_begin_tallied(const struct tti_task *t)
 {
     tti_flight_call_begin(t->tally);
-    tti_task_set_since(t, t->op.begun_ns);
+    tti_flight_set_since(t->tally, t->op.begun_ns);
 }
 
 /* Records the start of a task without a tally. */

@@ -462,6 +462,77 @@ static void asynchronous_failure(tutti_group *world)
     end(world, g);
 }
 
+/* ---- the time of a call ------------------------------------------------------------------------------------------ */
+
+static const tutti_backend_ops *shm_ops;
+static _Thread_local int64_t last_end_ns; /* of this rank's calls; 0: not looked at */
+
+static void expect_begun_since(const tutti_op *op)
+{
+    EXPECT(op->begun_ns == 0 || op->begun_ns >= last_end_ns);
+}
+
+static tutti_status run_observed(void *state, tutti_op *op, tutti_error *error)
+{
+    expect_begun_since(op);
+    return shm_ops->run(state, op, error);
+}
+
+static tutti_status run_p2p_observed(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms,
+                                     tutti_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        expect_begun_since(ops[i]);
+    }
+    return shm_ops->run_p2p(state, ops, count, timeout_ms, error);
+}
+
+/* shm, whose operations are observed. */
+static void register_observed(void)
+{
+    static tutti_backend_ops ops;
+    static tutti_backend observed;
+    observed = *tutti_backend_find("shm");
+    shm_ops = observed.ops;
+    ops = *shm_ops;
+    ops.run = run_observed;
+    ops.run_p2p = run_p2p_observed;
+    observed.name = "observed";
+    observed.priority = -1;
+    observed.ops = &ops;
+    EXPECT_OK(tutti_backend_register(&observed, NULL));
+}
+
+/* The time of a delayed call is its own, also if its descriptor is used again: by the call cache, whose entries serve the
+ * third call, or by a persistent operation. Otherwise its deadline would pass with that of the first call. */
+static void time_of_each_call(tutti_group *world)
+{
+    static const int32_t all[RANKS] = {0, 1, 2};
+    const char *const settings[] = {"fault.backend=observed", "fault.rules=*:delay=1ms", NULL};
+    const int32_t rank = tutti_group_rank(world);
+    const int64_t one = 1;
+    int32_t value = 1;
+    int32_t got = -1;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    DLTensor into = tutti_tensor_1d(&got, &one, TUTTI_I32);
+    const tutti_persistent_op list[2] = {{.kind = TUTTI_OP_BARRIER}, {.kind = TUTTI_OP_BARRIER}};
+    tutti_persistent *persistent = NULL;
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_group_create(world, all, RANKS, TUTTI_CONFIG(.backend = "fault", .settings = settings), &g, NULL));
+    EXPECT_OK(tutti_persistent_init(g, list, 2, NULL, &persistent));
+    for (int i = 0; i < 5; i++) {
+        last_end_ns = now_ns();
+        EXPECT_OK(sum(g, 0, NULL));
+        last_end_ns = now_ns();
+        EXPECT_OK(tutti_persistent_run(persistent, NULL));
+        last_end_ns = now_ns();
+        EXPECT_OK(tutti_sendrecv(g, &t, (rank + 1) % RANKS, 5, &into, (rank + 2) % RANKS, 5, NULL, NULL));
+    }
+    last_end_ns = 0;
+    EXPECT_OK(tutti_persistent_release(persistent, NULL));
+    end(world, g);
+}
+
 static tutti_status all_cases(tutti_group *world, void *user)
 {
     (void)user;
@@ -477,11 +548,13 @@ static tutti_status all_cases(tutti_group *world, void *user)
     asynchronous(world);
     cancelled_first(world);
     asynchronous_failure(world);
+    time_of_each_call(world);
     return TUTTI_OK;
 }
 
 int main(void)
 {
+    register_observed();
     test_ranks(RANKS, all_cases);
     EXPECT_OK(tutti_finalize(NULL));
     return test_result();

@@ -20,31 +20,31 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     if (!entries || thread->open_scopes != 0) {
         return slow_path(group, signature, options);
     }
-    struct tti_cached_call *r = tti_cached_call_at(entries, group, signature->what);
-    if (!tti_cached_call_matches(r, group, signature) || !tti_cached_call_fits(r, options) ||
-        !tti_cached_handle_retain(&r->cached_handle)) {
+    struct tti_cached_call *entry = tti_cached_call_at(entries, group, signature->what);
+    if (!tti_cached_call_matches(entry, group, signature) || !tti_cached_call_fits(entry, options) ||
+        !tti_cached_handle_retain(&entry->cached_handle)) {
         return slow_path(group, signature, options);
     }
-    if (!tti_lane_try_enter(r->lane)) {
-        tti_cached_handle_release(&r->cached_handle);
+    if (!tti_lane_try_enter(entry->lane)) {
+        tti_cached_handle_release(&entry->cached_handle);
         return slow_path(group, signature, options);
     }
     tutti_error own;
     tutti_error *error = options && options->error ? options->error : &own;
-    r->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : r->timeout_ms;
-    tti_flight_call_begin(r->tally);
-    const tutti_status status = r->run(r->state, &r->op, error);
-    tti_flight_call_end(r->tally, r->op.sequence);
-    tti_lane_leave(r->lane);
+    entry->op.timeout_ms = options && options->timeout_ms != 0 ? options->timeout_ms : entry->timeout_ms;
+    tti_flight_call_begin(entry->tally);
+    const tutti_status status = entry->run(entry->state, &entry->op, error);
+    tti_flight_call_end(entry->tally, entry->op.sequence);
+    tti_lane_leave(entry->lane);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
-        tti_flight_call_failed(r->tally, status);
+        tti_flight_call_failed(entry->tally, status);
         /* A group on a device caches its barriers, too, and has a second engine then. */
-        tti_group_share_failure(r->cached_handle.slot->object, r->op.lane);
-        tti_call_describe(error, r->cached_handle.slot->object, &r->op);
+        tti_group_share_failure(entry->cached_handle.slot->object, entry->op.lane);
+        tti_call_describe(error, entry->cached_handle.slot->object, &entry->op);
     } else if (error != &own) {
-        tti_cached_call_succeeded(error, r);
+        tti_cached_call_succeeded(error, entry);
     }
-    tti_cached_handle_release(&r->cached_handle);
+    tti_cached_handle_release(&entry->cached_handle);
     return status;
 }
 
@@ -77,39 +77,38 @@ static ptrdiff_t in_place_of(const tutti_op *op, int32_t rank)
 /* Larger calls are recorded with their times. */
 static tutti_status run_timed(void *state, tutti_op *op, tutti_error *error)
 {
-    const struct tti_cached_call *r = state;
-    return tti_task_run_timed(r->timed_group, op, error);
+    const struct tti_cached_call *entry = state;
+    return tti_task_run_timed(entry->timed_group, op, error);
 }
 
 /* A tensor without elements has no address, as a missing tensor has none: the two could be confused. */
 static bool is_cacheable(const struct tti_task *t)
 {
-    const tutti_call *o = &t->call.options;
-    return (t->op.count > 0 || t->op.kind == TUTTI_OP_BARRIER) && t->side_count == 0 && (o->flags | o->tag) == 0 &&
-           o->scale == 1 && o->wire == TUTTI_WIRE_FULL;
+    return (t->op.count > 0 || t->op.kind == TUTTI_OP_BARRIER) && t->side_count == 0 &&
+           tti_cached_options_are_plain(&t->call.options);
 }
 
 void tti_call_cache_store(const struct tti_task *t)
 {
-    const struct tti_signature *s = t->signature;
+    const struct tti_signature *signature = t->signature;
     struct tti_group *g = t->call.group;
-    struct tti_cached_call *r = is_cacheable(t) ? tti_cached_call_to_fill(g, s, &t->op) : NULL;
-    if (!r || !tti_cached_call_set_tensor(r, 0, s->output, t->op.dst) ||
-        !tti_cached_call_set_tensor(r, 1, s->input, t->op.src)) {
+    struct tti_cached_call *entry = is_cacheable(t) ? tti_cached_call_to_fill(g, signature, &t->op) : NULL;
+    if (!entry || !tti_cached_call_set_tensor(entry, 0, signature->output, t->op.dst) ||
+        !tti_cached_call_set_tensor(entry, 1, signature->input, t->op.src)) {
         return;
     }
-    tti_cached_call_fill(r, g, s);
-    r->lane = &g->lane_queues[t->op.lane];
-    r->run = g->backend->ops->run;
-    r->state = g->state;
-    r->in_place = in_place_of(&t->op, t->call.rank);
-    r->same = r->in_place == 0 && r->output.bytes == r->input.bytes; /* and then of one dtype */
-    r->op = t->op;
-    r->op.begun_ns = 0;
-    memset(r->op.prepared, 0, sizeof(r->op.prepared));
-    if (!tti_cached_call_set_tally(r, g)) {
-        r->timed_group = g;
-        r->run = run_timed;
-        r->state = r;
+    tti_cached_call_fill(entry, g, signature);
+    entry->lane = &g->lane_queues[t->op.lane];
+    entry->run = g->backend->ops->run;
+    entry->state = g->state;
+    entry->in_place = in_place_of(&t->op, t->call.rank);
+    entry->same = entry->in_place == 0 && entry->output.bytes == entry->input.bytes; /* and then of one dtype */
+    entry->op = t->op;
+    entry->op.begun_ns = 0;
+    memset(entry->op.prepared, 0, sizeof(entry->op.prepared));
+    if (!tti_cached_call_set_tally(entry, g)) {
+        entry->timed_group = g;
+        entry->run = run_timed;
+        entry->state = entry;
     }
 }

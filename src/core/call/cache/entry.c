@@ -56,8 +56,8 @@ static struct tti_cached_call *make_entries(void)
 
 bool tti_cached_call_set_tensor(struct tti_cached_call *entry, int side, const DLTensor *t, const void *used)
 {
-    struct tti_cached_tensor *r = side == 0 ? &entry->output : &entry->input;
-    *r = (struct tti_cached_tensor){0};
+    struct tti_cached_tensor *cached = side == 0 ? &entry->output : &entry->input;
+    *cached = (struct tti_cached_tensor){0};
     if (!used) {
         return true;
     }
@@ -70,51 +70,52 @@ bool tti_cached_call_set_tensor(struct tti_cached_call *entry, int side, const D
         entry->dims[d][side] = (struct tti_cached_dim){.shape = t->shape[d], .stride = count};
         count *= t->shape[d];
     }
-    r->type = tti_cached_type(t);
-    r->bytes = (uintptr_t)count * element;
-    r->forbidden_bits = (element - 1) | (UINTPTR_MAX / 2 + 1);
+    cached->type = tti_cached_type(t);
+    cached->bytes = (uintptr_t)count * element;
+    cached->forbidden_bits = (element - 1) | (UINTPTR_MAX / 2 + 1);
     return true;
 }
 
-bool tti_cached_call_set_tally(struct tti_cached_call *r, struct tti_group *g)
+bool tti_cached_call_set_tally(struct tti_cached_call *entry, struct tti_group *g)
 {
-    tti_flight_tally_give(r->tally);
-    struct tti_flight_tally *tally = tti_task_take_tally(g, &r->op);
-    r->tally = tally ? tally : &r->no_tally;
+    tti_flight_tally_give(entry->tally);
+    struct tti_flight_tally *tally = tti_task_take_tally(g, &entry->op);
+    entry->tally = tally ? tally : &entry->no_tally;
     return tally || !g->flight;
 }
 
 /* A collision fills an entry one call too early and does no other harm. */
-static uint64_t call_hash(const struct tti_group *g, const struct tti_signature *s, const tutti_op *op)
+static uint64_t call_hash(const struct tti_group *g, const struct tti_signature *signature, const tutti_op *op)
 {
-    const uint64_t h = ((uintptr_t)g->handle ^ s->what) * UINT64_C(0x9e3779b97f4a7c15);
-    return (h ^ s->where ^ (uint64_t)op->count << 8 ^ (uint64_t)op->dtype) | 1;
+    const uint64_t h = ((uintptr_t)g->handle ^ signature->what) * UINT64_C(0x9e3779b97f4a7c15);
+    return (h ^ signature->where ^ (uint64_t)op->count << 8 ^ (uint64_t)op->dtype) | 1;
 }
 
-struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const struct tti_signature *s,
+struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const struct tti_signature *signature,
                                                 const tutti_op *op)
 {
     if (!tti_thread.cached_calls && !(tti_thread.cached_calls = make_entries())) {
         return NULL;
     }
-    struct tti_cached_call *r = tti_cached_call_at(tti_thread.cached_calls, g->handle, s->what);
-    const uint64_t seen = call_hash(g, s, op);
-    if (r->seen != seen) { /* a call that is made once is not worth an entry */
-        r->seen = seen;
+    struct tti_cached_call *entry = tti_cached_call_at(tti_thread.cached_calls, g->handle, signature->what);
+    const uint64_t seen = call_hash(g, signature, op);
+    if (entry->seen != seen) { /* a call that is made once is not worth an entry */
+        entry->seen = seen;
         return NULL;
     }
-    r->group = NULL;
-    return r;
+    entry->group = NULL;
+    return entry;
 }
 
-void tti_cached_call_fill(struct tti_cached_call *r, const struct tti_group *g, const struct tti_signature *s)
+void tti_cached_call_fill(struct tti_cached_call *entry, const struct tti_group *g,
+                          const struct tti_signature *signature)
 {
-    r->group = g->handle;
-    r->cached_handle = tti_handles_cache(&tti_groups, r->group);
-    r->timeout_ms = g->timeout_ms;
-    r->rank = g->rank;
-    memset(r->backend, 0, sizeof(r->backend));
-    snprintf(r->backend, sizeof(r->backend), "%s", g->backend->name);
-    r->what = s->what;
-    r->where = s->where;
+    entry->group = g->handle;
+    entry->cached_handle = tti_handles_cache(&tti_groups, entry->group);
+    entry->timeout_ms = g->timeout_ms;
+    entry->rank = g->rank;
+    memset(entry->backend, 0, sizeof(entry->backend));
+    snprintf(entry->backend, sizeof(entry->backend), "%s", g->backend->name);
+    entry->what = signature->what;
+    entry->where = signature->where;
 }

@@ -105,12 +105,12 @@ static inline bool tti_cached_has_dims(const struct tti_cached_call *entry, int 
 static inline bool tti_cached_matches_tensor(const struct tti_cached_call *entry, int side, const DLTensor *t,
                                              uintptr_t before, uintptr_t *begin)
 {
-    const struct tti_cached_tensor *r = side == 0 ? &entry->output : &entry->input;
-    if (r->type == 0) {
+    const struct tti_cached_tensor *cached = side == 0 ? &entry->output : &entry->input;
+    if (cached->type == 0) {
         *begin = 0;
         return true;
     }
-    if (!t || tti_cached_type(t) != r->type || t->device.device_type != kDLCPU || (!t->shape && t->ndim > 0)) {
+    if (!t || tti_cached_type(t) != cached->type || t->device.device_type != kDLCPU || (!t->shape && t->ndim > 0)) {
         return false;
     }
     if (t->ndim == 1 ? !tti_cached_has_dim(entry, side, t, 0)
@@ -118,73 +118,80 @@ static inline bool tti_cached_matches_tensor(const struct tti_cached_call *entry
         return false;
     }
     *begin = (uintptr_t)t->data + t->byte_offset;
-    return *begin == before || (t->data && *begin >= t->byte_offset && (*begin & r->forbidden_bits) == 0);
+    return *begin == before || (t->data && *begin >= t->byte_offset && (*begin & cached->forbidden_bits) == 0);
 }
 
 /* Whether the call is that of the entry. If so, the entry has its addresses. */
-static inline bool tti_cached_call_matches(struct tti_cached_call *r, const tutti_group *group,
-                                           const struct tti_signature *s)
+static inline bool tti_cached_call_matches(struct tti_cached_call *entry, const tutti_group *group,
+                                           const struct tti_signature *signature)
 {
-    const uintptr_t in_before = (uintptr_t)r->op.src;
-    const uintptr_t out_before = (uintptr_t)r->op.dst;
+    const uintptr_t in_before = (uintptr_t)entry->op.src;
+    const uintptr_t out_before = (uintptr_t)entry->op.dst;
     uintptr_t in;
     uintptr_t out;
-    if (r->group != group || r->what != s->what || r->where != s->where ||
-        !tti_cached_matches_tensor(r, 0, s->output, out_before, &out)) {
+    if (entry->group != group || entry->what != signature->what || entry->where != signature->where ||
+        !tti_cached_matches_tensor(entry, 0, signature->output, out_before, &out)) {
         return false;
     }
-    if (s->input == s->output && r->same) {
+    if (signature->input == signature->output && entry->same) {
         in = out;
-    } else if (!tti_cached_matches_tensor(r, 1, s->input, in_before, &in)) {
+    } else if (!tti_cached_matches_tensor(entry, 1, signature->input, in_before, &in)) {
         return false;
     }
     if (in != in_before || out != out_before) {
-        if (in < out + r->output.bytes && out < in + r->input.bytes && (ptrdiff_t)(in - out) != r->in_place) {
+        if (in < out + entry->output.bytes && out < in + entry->input.bytes &&
+            (ptrdiff_t)(in - out) != entry->in_place) {
             return false;
         }
-        r->op.src = (const void *)in;
-        r->op.dst = (void *)out;
+        entry->op.src = (const void *)in;
+        entry->op.dst = (void *)out;
     }
     return true;
 }
 
 /* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. */
-static inline bool tti_cached_call_has_defaults(const struct tti_cached_call *r, const tutti_call *o)
+static inline bool tti_cached_call_has_defaults(const struct tti_cached_call *entry, const tutti_call *o)
 {
     const uint64_t unusual = (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token |
                              (uint64_t)o->operation_id | (uint64_t)(uint32_t)o->wire;
     uint64_t scale;
     memcpy(&scale, &o->scale, sizeof(scale));
     const bool unscaled = scale == 0 || scale == TTI_ONE;
-    return o->size == sizeof(*o) && (o->flags | o->tag | unusual) == 0 && o->lane == r->op.lane &&
+    return o->size == sizeof(*o) && (o->flags | o->tag | unusual) == 0 && o->lane == entry->op.lane &&
            o->timeout_ms >= -1 && unscaled;
 }
 
-/* Whether the options of the call are those of the entry. */
-static inline bool tti_cached_call_fits(const struct tti_cached_call *r, const tutti_call *options)
+/* Whether a call with these options, whose defaults are filled in, may be cached. */
+static inline bool tti_cached_options_are_plain(const tutti_call *o)
 {
-    return options ? tti_cached_call_has_defaults(r, options) : r->op.lane == 0;
+    return (o->flags | o->tag) == 0 && o->scale == 1 && o->wire == TUTTI_WIRE_FULL;
+}
+
+/* Whether the options of the call are those of the entry. */
+static inline bool tti_cached_call_fits(const struct tti_cached_call *entry, const tutti_call *options)
+{
+    return options ? tti_cached_call_has_defaults(entry, options) : entry->op.lane == 0;
 }
 
 /* The same as tti_error_clear and tti_call_describe, in one pass: some programs pass an error to each call. */
-static inline void tti_cached_call_succeeded(tutti_error *error, const struct tti_cached_call *r)
+static inline void tti_cached_call_succeeded(tutti_error *error, const struct tti_cached_call *entry)
 {
     error->size = (uint32_t)sizeof(*error);
     error->status = TUTTI_OK;
     error->scope = 0;
-    error->operation = r->op.kind;
-    error->sequence = r->op.sequence;
-    error->rank = r->rank;
+    error->operation = entry->op.kind;
+    error->sequence = entry->op.sequence;
+    error->rank = entry->rank;
     error->suspect = -1;
     error->elapsed_ms = 0;
-    error->deadline_ms = r->op.timeout_ms;
+    error->deadline_ms = entry->op.timeout_ms;
     error->vendor_code = 0;
-    memcpy(error->backend, r->backend, sizeof(error->backend));
+    memcpy(error->backend, entry->backend, sizeof(error->backend));
     error->message[0] = '\0';
 }
 
 /* The entry of a call that misses for the second time, to be filled; NULL: it takes the slow path next time, too. */
-struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const struct tti_signature *s,
+struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const struct tti_signature *signature,
                                                 const tutti_op *op);
 
 /* Keeps shape and dtype of a tensor; `used` is where the descriptor has it, NULL if this rank has no tensor here.
@@ -192,7 +199,8 @@ struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const
 bool tti_cached_call_set_tensor(struct tti_cached_call *entry, int side, const DLTensor *t, const void *used);
 
 /* Fills what collectives and messages have in common. From now on the entry is found. */
-void tti_cached_call_fill(struct tti_cached_call *entry, const struct tti_group *g, const struct tti_signature *s);
+void tti_cached_call_fill(struct tti_cached_call *entry, const struct tti_group *g,
+                          const struct tti_signature *signature);
 
 /* Takes a tally of the flight recorder for entry->op. False: it has none for calls like this one, so each is to be
  * recorded with its times. */

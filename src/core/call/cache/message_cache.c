@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hit works as that of a collective (call_cache.c), without the lane: messages do not wait for one another. The entry
- * has a descriptor, which goes to the engine or, in a batch, is copied into the batch.
+ * Sends and receives in the call cache (entry.h). A hit compares the signature and the addresses, then runs the engine
+ * with the descriptor of the entry; in a batch the descriptor is copied instead. No lane is taken, as in a collective's
+ * hit (call_cache.c): messages do not wait for one another. Two atomic operations, for the handle of the group.
  */
 #include "core/call/cache/message_cache.h"
 
@@ -13,10 +14,10 @@
 /* Compiled for one message and for two, so that one message runs no loop. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* One message, or the two of a tutti_sendrecv, of which one may have arrived. */
+/* Records and reports that one message has failed, or a tutti_sendrecv, of which one message may have succeeded. */
 static void fail_messages(struct tti_cached_call *const *found, int count, tutti_status status, tutti_error *error)
 {
-    const struct tti_group *g = found[0]->cached_handle.slot->object;
+    struct tti_group *g = found[0]->cached_handle.slot->object;
     tutti_op op = found[0]->op;
     for (int i = 0; i < count; i++) {
         const tutti_status own = found[i]->op.status == TTI_NOT_RUN ? status : found[i]->op.status;
@@ -24,7 +25,7 @@ static void fail_messages(struct tti_cached_call *const *found, int count, tutti
             tti_flight_call_failed(found[i]->tally, own);
         }
     }
-    tti_group_share_failure(found[0]->cached_handle.slot->object, op.lane);
+    tti_group_share_failure(g, op.lane);
     op.kind = count == 2 ? TUTTI_OP_BATCH : op.kind;
     tti_call_describe(error, g, &op);
 }
@@ -74,7 +75,8 @@ INLINE bool run(tutti_group *group, const struct tti_signature *signatures, int 
     const tutti_status status = first->run_p2p(first->state, ops, (size_t)count, timeout_ms, error);
     for (int i = 0; i < count; i++) {
         tti_flight_call_end(found[i]->tally, ops[i]->sequence);
-        found[i]->tally->since_ns = 0;
+        tti_flight_set_since(found[i]->tally, 0); /* the engine sets it, if it waits for long ... */
+        ops[i]->begun_ns = 0;                     /* ... and fault injection this */
     }
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         fail_messages(found, count, status, error);
@@ -102,55 +104,60 @@ bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *s
     return run(group, signatures, 2, options, message, status);
 }
 
-const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tti_signature *s,
+const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
                                        const tutti_call *options)
 {
     struct tti_cached_call *entries = tti_thread.cached_calls;
-    struct tti_cached_call *r = entries ? tti_cached_call_at(entries, group, s->what) : NULL;
-    if (!r || !tti_cached_call_matches(r, group, s) || r->op.ndim != 1 || !tti_cached_call_fits(r, options) ||
-        /* relaxed: whether the group lives on is found out when the batch runs */
-        !tti_cached_handle_matches(&r->cached_handle,
-                                   atomic_load_explicit(&r->cached_handle.slot->word, memory_order_relaxed))) {
+    struct tti_cached_call *entry = entries ? tti_cached_call_at(entries, group, signature->what) : NULL;
+    if (!entry || !tti_cached_call_matches(entry, group, signature) || !tti_cached_call_fits(entry, options)) {
         return NULL;
     }
-    if (options && options->error) {
-        r->op.timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : r->timeout_ms;
-        tti_cached_call_succeeded(options->error, r);
+    /* relaxed: whether the group lives on is found out when the batch runs */
+    const uint64_t word = atomic_load_explicit(&entry->cached_handle.slot->word, memory_order_relaxed);
+    if (!tti_cached_handle_matches(&entry->cached_handle, word) || entry->op.ndim != 1) { /* as a batch has room for */
+        return NULL;
+    }
+    if (options && options->error) { /* it shows the deadline, which the message gets from the batch */
+        entry->op.timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : entry->timeout_ms;
+        tti_cached_call_succeeded(options->error, entry);
         options->error->sequence = 0; /* it has not run */
     }
-    return &r->op;
+    return &entry->op;
 }
 
-void tti_message_cache_store(const struct tti_call *c, const struct tti_signature *s, const tutti_op *op)
+/* The engine runs messages to another rank between tensors on the host, if it can run several at once. */
+static bool is_cacheable(const struct tti_call *c, const tutti_op *op)
+{
+    const struct tti_group *g = c->group;
+    const bool by_host_engine = !tti_group_on_device(g) && g->host_backend && g->host_backend->ops->run_p2p;
+    return op->count > 0 && op->root != g->rank && g->size > 1 && by_host_engine &&
+           tti_cached_options_are_plain(&c->options);
+}
+
+void tti_message_cache_store(const struct tti_call *c, const struct tti_signature *signature, const tutti_op *op)
 {
     struct tti_group *g = c->group;
-    const tutti_call *o = &c->options;
-    const bool sends = op->kind == TUTTI_OP_SEND;
-    const DLTensor *t = sends ? s->input : s->output;
-    if (op->count == 0 || (o->flags | o->tag) != 0 || o->scale != 1 || o->wire != TUTTI_WIRE_FULL ||
-        tti_group_on_device(g) || op->root == g->rank || g->size == 1 || !g->host_backend ||
-        !g->host_backend->ops->run_p2p) {
+    const DLTensor *t = op->kind == TUTTI_OP_SEND ? signature->input : signature->output;
+    struct tti_cached_call *entry = is_cacheable(c, op) ? tti_cached_call_to_fill(g, signature, op) : NULL;
+    if (!entry || !tti_cached_call_set_tensor(entry, 0, signature->output, op->dst) ||
+        !tti_cached_call_set_tensor(entry, 1, signature->input, op->src)) {
         return;
     }
-    struct tti_cached_call *r = tti_cached_call_to_fill(g, s, op);
-    if (!r || !tti_cached_call_set_tensor(r, 0, s->output, op->dst) ||
-        !tti_cached_call_set_tensor(r, 1, s->input, op->src)) {
-        return;
-    }
-    r->op = *op;
-    r->op.lane = o->lane;
-    r->op.message = NULL;
-    r->op.waits_since = NULL;
-    tti_cached_call_fill(r, g, s);
+    entry->op = *op;
+    entry->op.lane = c->options.lane;
+    entry->op.begun_ns = 0;
+    entry->op.message = NULL;
+    entry->op.waits_since = NULL;
+    tti_cached_call_fill(entry, g, signature);
     for (int32_t d = 0; d < t->ndim; d++) { /* without dimensions there is no array */
-        r->shape[d] = t->shape[d];
+        entry->shape[d] = t->shape[d];
     }
-    r->op.shape = r->shape;
-    r->run_p2p = g->host_backend->ops->run_p2p;
-    r->state = g->host_state;
-    r->in_place = TTI_NEVER_IN_PLACE;
-    r->same = false;
-    if (!tti_cached_call_set_tally(r, g)) {
-        r->group = NULL; /* the slow path records it */
+    entry->op.shape = entry->shape;
+    entry->run_p2p = g->host_backend->ops->run_p2p;
+    entry->state = g->host_state;
+    entry->in_place = TTI_NEVER_IN_PLACE;
+    entry->same = false;
+    if (!tti_cached_call_set_tally(entry, g)) {
+        entry->group = NULL; /* the slow path records it */
     }
 }
