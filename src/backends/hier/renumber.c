@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An engine numbers its ranks from 0, and its sentences say "rank 1" or "ranks 0, 2 and 3". For people those numbers
- * become ranks of the group. Nothing is decided here: status and suspect of an error are passed as fields (failure.c).
+ * An engine numbers its ranks from 0, and its sentences say "rank 1" or "ranks 0, 2 and 3". This rewrites the numbers as
+ * ranks of the group, for readers. A list of numbers has the word in front and nothing but separators inside, as
+ * tti_peers_text and the backends write it. Nothing is decided here: status and suspect of an error are passed as fields
+ * (failure.c).
  */
 #include "backends/hier/renumber.h"
 
@@ -23,7 +25,7 @@ static const char *after_rank_word(const char *begin, const char *at)
 /* The length of the separator of a list, if a number follows; 0: the list ends here. */
 static size_t separator_length(const char *at)
 {
-    static const char *const separators[] = {", ", " and ", " to ", " or "};
+    static const char *const separators[] = {", ", " and ", " or "};
     for (size_t i = 0; i < sizeof(separators) / sizeof(separators[0]); i++) {
         const size_t length = strlen(separators[i]);
         if (strncmp(at, separators[i], length) == 0 && isdigit((unsigned char)at[length])) {

@@ -76,6 +76,7 @@ void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks,
 {
     size_t used = 0;
     int named = 0;
+    int numbers = 0;
     bool detailed = true;
     text[0] = '\0';
     for (int r = 0; r < e->size && used + 1 < capacity; r++) {
@@ -89,7 +90,7 @@ void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks,
             detailed = used + strlen(one) + 2 + (r + 1 < e->size ? NUMBERS_ROOM : 0) < capacity || named == 0;
         }
         if (!detailed) {
-            snprintf(one, sizeof(one), "%d", r);
+            snprintf(one, sizeof(one), numbers++ == 0 ? "rank %d" : "%d", r);
         }
         int n = snprintf(text + used, capacity - used, "%s%s", named ? ", " : "", one);
         used += n > 0 ? (size_t)n : 0;

@@ -11,8 +11,8 @@
 /* The process of a rank, as its segment gives it. */
 struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank);
 
-/* "rank 2 (process 77, stopped; last call: all_reduce, 16), rank 3 (...)"; only numbers of the ranks that do not
- * fit. */
+/* "rank 2 (process 77, stopped; last call: all_reduce, 16), rank 3 (...), rank 5, 6": only numbers of the ranks whose
+ * details do not fit. The backend hier finds the numbers in the sentence by the word before them. */
 void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks, char *text, size_t capacity);
 
 /* Sets of ranks: one bit for each. */

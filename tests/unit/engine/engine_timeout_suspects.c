@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/process/proc.h"
+#include "engine/failure/peers.h"
 #include "unit/engine/engine_support.h"
 
 #define CALL_MS 30
@@ -141,6 +142,20 @@ static void rank_that_left_is_no_suspect(void **state)
     cluster_close(&c);
 }
 
+/* The backend hier rewrites the numbers behind the word. */
+static void each_number_has_the_word_before_its_list(void **state)
+{
+    (void)state;
+    struct cluster c;
+    char text[300];
+    uint64_t ranks[TTI_MAX_RANKS / 64] = {0xfe};
+    assert_int_equal(cluster_open(&c, 8, 1, 16384, (struct waiting){500, 20000, 0}), 0);
+    tti_peers_text(c.engines[0], 0, ranks, text, sizeof(text));
+    assert_string_equal(text, "rank 1 (no call yet), rank 2 (no call yet), rank 3 (no call yet), rank 4 (no call yet), "
+                              "rank 5, 6, 7");
+    cluster_close(&c);
+}
+
 static void a_dead_rank_is_named(void **state)
 {
     (void)state;
@@ -159,6 +174,7 @@ int main(void)
         cmocka_unit_test(the_first_rank_that_gave_up_is_named),
         cmocka_unit_test(a_rank_that_gave_up_its_messages_is_named),
         cmocka_unit_test(rank_that_left_is_no_suspect),
+        cmocka_unit_test(each_number_has_the_word_before_its_list),
         cmocka_unit_test(a_dead_rank_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,6 +173,8 @@ static void sentences(void **state)
     expect_text("rank 0 has died", "rank 1 has died");
     expect_text("suspected: rank 1, 2", "suspected: rank 3, 12");
     expect_text("ranks 0 and 2, 17 of them; rank 2 or 1", "ranks 1 and 12, 17 of them; rank 12 or 3");
+    expect_text("rank 0 (process 7; last call: barrier, 1), rank 1, 2",
+                "rank 1 (process 7; last call: barrier, 1), rank 3, 12");
     expect_text("rank 3 is unknown, lane 0 is no rank", "rank 3 is unknown, lane 0 is no rank");
     expect_text("frank 0 crank 1 rank", "frank 0 crank 1 rank");
     char little[12];
