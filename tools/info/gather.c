@@ -21,7 +21,7 @@ static void describe_choice(const struct tti_info *info, struct tti_backend_info
         snprintf(entry->choice, sizeof(entry->choice), "%s %s, %.200s", library->display_name, version, library->path);
         const tutti_open_info open = {.setting = tti_setting_by_key, .settings = &info->settings};
         if (info->settings_error.status == TUTTI_OK) {
-            tti_nccl_ignored_settings(library, &open, entry->unheeded, sizeof(entry->unheeded));
+            tti_nccl_setting_warnings(library, &open, entry->unheeded, sizeof(entry->unheeded));
         }
     } else if (strcmp(entry->name, "mpi") == 0) {
         memcpy(entry->choice, entry->reason, sizeof(entry->choice));

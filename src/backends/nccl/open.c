@@ -352,7 +352,7 @@ tutti_status tti_nccl_open(const char *backend, const tutti_open_info *info, voi
     tutti_status status = exchange_records(info, all, deadline_ns, &cause);
     if (status == TUTTI_OK && (status = compare_records(info, all, &cause)) == TUTTI_OK &&
         (status = exchange_ids(g, info, id_record, deadline_ns, &cause)) == TUTTI_OK) {
-        tti_nccl_ignored_settings(g->library, info, g->ignored_settings, sizeof(g->ignored_settings));
+        tti_nccl_setting_warnings(g->library, info, g->setting_warnings, sizeof(g->setting_warnings));
         status = group_connect(g, info, id_record, deadline_ns, &cause);
     }
     free(id_record);
@@ -390,10 +390,10 @@ size_t tti_nccl_describe(void *state, char *text, size_t capacity)
                            library->display_name, version, library->path, device, g->name, g->lanes,
                            g->lanes == 1 ? "" : "s", g->nonblocking ? "" : ", whose calls no deadline ends", lost);
     size_t used = n > 0 ? (size_t)n : 0;
-    if (g->ignored_settings[0]) {
+    if (g->setting_warnings[0]) {
         const bool fits = used < capacity;
         const int more = snprintf(fits ? text + used : NULL, fits ? capacity - used : 0, "  not possible: %s\n",
-                                  g->ignored_settings);
+                                  g->setting_warnings);
         used += more > 0 ? (size_t)more : 0;
     }
     return used;

@@ -53,7 +53,7 @@ struct tti_nccl_group {
     bool nonblocking;
     bool native_min_max;        /* MIN and MAX of floats run in the library, which drops NaNs */
     char name[96];              /* of the device */
-    char ignored_settings[512]; /* settings that this version cannot honour, for describe */
+    char setting_warnings[512]; /* for describe */
     struct tti_nccl_heap *heap;
     const tutti_wait_registry *wait_registry; /* NULL: there is none, so a TIMEOUT names no suspect */
     _Atomic int32_t failed; /* a status; release after the cause is written (failure.c), acquire before it is read */

@@ -4,9 +4,10 @@
  * tensor. With processes a tensor must lie in the heap (heap.h), or the kernel copies from it (single_copy.c).
  *
  * A rank publishes the names of its tensors with its arrival. So once all have arrived, all ranks know whether the call
- * can run without staging. If a rank does not expose its tensors, all ranks stage; those that do expose begin one step
- * later. A peer may withdraw a region of the heap at any time: a rank that looks up a name notes the count of
- * withdrawals first.
+ * can run without staging. In a call in which all wait for all, and in a reduction, one rank that does not expose its
+ * tensors makes all ranks stage; those that do expose begin one step later. In broadcast, gather and scatter each writer
+ * exposes or stages by itself. A peer may withdraw a region of the heap at any time: a rank that looks up a name notes
+ * the count of withdrawals first.
  */
 #include "engine/memory/expose.h"
 
@@ -17,16 +18,20 @@
 static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
-    const bool variable = op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts;
-    if (variable || op->wire != TUTTI_WIRE_FULL ||
-        (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) || lane->class != TTI_CLASS_LARGE) {
-        return false; /* with different lengths no rank knows where the peers' parts of an all_to_all lie */
+    if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
+        return false; /* with different lengths no rank knows where the peers' parts lie */
+    }
+    if (op->wire != TUTTI_WIRE_FULL) {
+        return false; /* peers read what has been rounded */
+    }
+    if (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) {
+        return false;
     }
     return lane->bytes >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch instead of two */
 }
 
-/* Whether peers touch a rank's input / its output. The tensor of a broadcast is its output. */
-static bool shows_input(const tutti_op *op, int rank)
+/* Whether peers read a rank's input. The tensor of a broadcast is its output. */
+static bool peers_need_input(const tutti_op *op, int rank)
 {
     switch (op->kind) {
     case TUTTI_OP_BROADCAST:
@@ -40,7 +45,8 @@ static bool shows_input(const tutti_op *op, int rank)
     }
 }
 
-static bool shows_output(const tutti_op *op, int rank)
+/* Whether peers write a rank's output or, in a broadcast, read it. */
+static bool peers_need_output(const tutti_op *op, int rank)
 {
     return op->kind == TUTTI_OP_ALL_REDUCE ||
            ((op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_REDUCE) && rank == op->root);
@@ -63,8 +69,8 @@ static size_t input_extent(const struct tti_lane *lane, const tutti_op *op, int 
     }
 }
 
-/* Leaves of a scatter can compute the places of their parts only if these lie one after the other. */
-static bool can_be_found(const struct tti_lane *lane, const tutti_op *op)
+/* The other ranks of a scatter compute the places of their parts, so these must lie one after the other. */
+static bool parts_are_contiguous(const struct tti_lane *lane, const tutti_op *op)
 {
     return op->kind != TUTTI_OP_SCATTER || lane->engine->rank != op->root || op->send_parts.outer <= 1;
 }
@@ -81,7 +87,7 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
     lane->named = false;
     lane->input = 0;
     lane->output = 0;
-    if (!may_expose(lane, op) || !can_be_found(lane, op)) {
+    if (!may_expose(lane, op) || !parts_are_contiguous(lane, op)) {
         return;
     }
     if (e->direct) {
@@ -91,14 +97,14 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
         return;
     }
     const uint64_t input =
-        shows_input(op, e->rank) ? tti_heap_name(e->heap, op->src, input_extent(lane, op, e->rank)) : 0;
-    const uint64_t output = shows_output(op, e->rank) ? tti_heap_name(e->heap, op->dst, output_extent(op)) : 0;
-    lane->exposed = (input != 0 || !shows_input(op, e->rank)) && (output != 0 || !shows_output(op, e->rank));
+        peers_need_input(op, e->rank) ? tti_heap_name(e->heap, op->src, input_extent(lane, op, e->rank)) : 0;
+    const uint64_t output = peers_need_output(op, e->rank) ? tti_heap_name(e->heap, op->dst, output_extent(op)) : 0;
+    lane->exposed = (input != 0 || !peers_need_input(op, e->rank)) && (output != 0 || !peers_need_output(op, e->rank));
     lane->input = lane->exposed ? input : 0;
     lane->output = lane->exposed ? output : 0;
     if (!lane->exposed && tti_single_copy_wanted(lane, op)) {
-        lane->input = shows_input(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->src : 0;
-        lane->output = shows_output(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->dst : 0;
+        lane->input = peers_need_input(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->src : 0;
+        lane->output = peers_need_output(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->dst : 0;
         lane->exposed = true;
     }
 }
@@ -107,9 +113,9 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
 static void hold_heap(struct tti_lane *lane)
 {
     if (atomic_load_explicit(&lane->holds_heap, memory_order_relaxed) == 0) { /* relaxed: only this thread writes it */
-        const uint64_t now = atomic_load_explicit(lane->engine->heap->withdrawals, memory_order_seq_cst);
+        const uint64_t withdrawals = atomic_load_explicit(lane->engine->heap->withdrawals, memory_order_seq_cst);
         /* seq_cst: before the lookup; pairs with the load in tti_heap_is_quiescent, after the withdrawal */
-        atomic_store_explicit(&lane->holds_heap, now, memory_order_seq_cst);
+        atomic_store_explicit(&lane->holds_heap, withdrawals, memory_order_seq_cst);
     }
 }
 
@@ -164,10 +170,11 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
     tutti_status status = TUTTI_OK;
     if ((input | output) != 0 && may_expose(lane, op)) {
         lane->named = true;
-        status =
-            locate(lane, peer, shows_input(op, peer) ? input : 0, input_extent(lane, op, peer), &lane->inputs[peer]);
+        status = locate(lane, peer, peers_need_input(op, peer) ? input : 0, input_extent(lane, op, peer),
+                        &lane->inputs[peer]);
         if (status == TUTTI_OK) {
-            status = locate(lane, peer, shows_output(op, peer) ? output : 0, output_extent(op), &lane->outputs[peer]);
+            status =
+                locate(lane, peer, peers_need_output(op, peer) ? output : 0, output_extent(op), &lane->outputs[peer]);
         }
     }
     return status;
@@ -176,7 +183,7 @@ tutti_status tti_locate(struct tti_lane *lane, int peer, uint64_t input, uint64_
 bool tti_exposes_all_needed(const struct tti_lane *lane, int rank)
 {
     const tutti_op *op = lane->op;
-    return (lane->inputs[rank] || !shows_input(op, rank)) && (lane->outputs[rank] || !shows_output(op, rank));
+    return (lane->inputs[rank] || !peers_need_input(op, rank)) && (lane->outputs[rank] || !peers_need_output(op, rank));
 }
 
 bool tti_all_expose(const struct tti_lane *lane)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting: a rank spins, then yields, then sleeps, on a word in the publisher's segment (read-only mappings accept
- * FUTEX_WAIT). policy.c sets how long. After a few milliseconds every waiting rank sleeps, so idle ranks use no CPU.
+ * FUTEX_WAIT). policy.c sets how long. After a few milliseconds every waiting rank sleeps, and wakes every 5 ms only to
+ * check for failures.
  *
  * Spinning is useless if the publisher needs this very CPU. No count of CPUs shows that: the scheduler may keep two
  * ranks on one CPU for a while. So each lane adapts its spin to each publisher. If the spin failed but one of the next
  * few yields succeeded, the next spin is half as long. If the spin succeeded, the next one is twice as long. From time
- * to time a lane tries the full spin, since a short one can fail for other reasons.
+ * to time a lane tries the full spin, since a short one can fail for other reasons; if it succeeds, all are full again.
  *
  * The sleeping protocol; publish.c has the other side, and explains why it works:
  *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, unless publishers exchange; read word
@@ -31,8 +32,8 @@
 #define POLLS_PER_CHECK  64     /* polls of the word for one check of the alarm */
 #define YIELDS_PER_CHECK 8      /* yields for one check of failures and of the time */
 #define QUICK_YIELDS     4      /* within so many, the publisher can have run on this CPU */
-#define HALVINGS_MOST    8
-#define TRIAL_EVERY      64 /* slow waits for one with the full spin */
+#define HALVINGS_MOST    8      /* of the spin: to some 0.2 us */
+#define TRIAL_EVERY      64     /* of so many slow waits one has the full spin */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
 
@@ -257,7 +258,7 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
         lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
         lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
     }
-    publish_wait_start(lane, lane->started_ns != 0 ? lane->started_ns : now);
+    publish_wait_start(lane, lane->started_ns); /* set with the deadline */
     status = yield_and_sleep(lane, word, target, publisher, now);
     publish_wait_start(lane, 0);
     return status;

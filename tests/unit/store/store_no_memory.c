@@ -4,7 +4,7 @@
  * The process that serves a store has no memory. Its clients get that status, and keep their connections, so that they
  * can report it to one another. A get of a key that could not be stored ends. Later all works as before.
  */
-#include "unit/core/async/token_store_support.h"
+#include "unit/store/token_store_support.h"
 
 static _Atomic bool no_memory;
 static _Thread_local bool is_client; /* clients get memory */

@@ -218,7 +218,7 @@ static tutti_status call(struct tti_check *c, const struct room *room, const str
                                                       .input = &input,
                                                       .output = &output,
                                                       .counts = counts,
-                                                      .received = received,
+                                                      .recv_counts = received,
                                                       .user_tag = side->tag,
                                                       .wire = side->wire,
                                                       .flags = side->flags});

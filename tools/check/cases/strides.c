@@ -125,7 +125,7 @@ static tutti_status call(struct tti_check *c, const struct subject *s, int dim, 
                                          .input = input,
                                          .output = is_source ? input : output,
                                          .counts = s->counts ? counts : NULL,
-                                         .received = s->counts ? counts : NULL,
+                                         .recv_counts = s->counts ? counts : NULL,
                                          .scale = s->op == TUTTI_PREMUL_SUM ? tti_check_scale(c->rank, DTYPE) : 0});
     free(counts);
     return status;

@@ -119,7 +119,7 @@ void tti_check_parts_gathered(struct tti_check *c, struct tti_check_tensor *x, c
 {
     const unsigned char *result = tti_check_tensor_result(c, x);
     for (int r = 0; r < parts->count; r++) {
-        const size_t run = tti_check_parts_run(parts, r);
+        const size_t run = tti_check_parts_elements(parts, r);
         for (size_t o = 0; o < parts->outer; o++) {
             tti_check_expect_copy(c, result, plan->dtype, tti_check_parts_first(parts, r, o), run, r, plan->pattern,
                                   o * run);

@@ -31,7 +31,8 @@ static inline size_t tti_check_parts_first(const struct tti_check_parts *parts, 
     return (outer * (size_t)parts->rows + (size_t)parts->first_row[part]) * parts->inner;
 }
 
-static inline size_t tti_check_parts_run(const struct tti_check_parts *parts, int part)
+/* Elements of a part that lie one behind the other. */
+static inline size_t tti_check_parts_elements(const struct tti_check_parts *parts, int part)
 {
     return (size_t)parts->counts[part] * parts->inner;
 }

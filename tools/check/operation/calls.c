@@ -31,12 +31,12 @@ static tutti_status collective(tutti_group *g, const struct tti_check_operation 
     case TTI_CHECK_ALL_TO_ALL:
         return CALL(tutti_all_to_all, g, o->input, o->output, o->dim, options);
     case TTI_CHECK_ALL_GATHER_V:
-        return CALL(tutti_all_gather_v, g, o->input, o->output, o->dim, o->counts, o->at, options);
+        return CALL(tutti_all_gather_v, g, o->input, o->output, o->dim, o->counts, o->displacements, options);
     case TTI_CHECK_REDUCE_SCATTER_V:
         return CALL(tutti_reduce_scatter_v, g, o->input, o->output, o->op, o->dim, o->counts, options);
     case TTI_CHECK_ALL_TO_ALL_V:
-        return CALL(tutti_all_to_all_v, g, o->input, o->output, o->dim, o->counts, o->at, o->received, o->received_at,
-                    options);
+        return CALL(tutti_all_to_all_v, g, o->input, o->output, o->dim, o->counts, o->displacements, o->recv_counts,
+                    o->recv_displacements, options);
     default:
         return CALL(tutti_barrier, g, options);
     }
@@ -156,9 +156,9 @@ tutti_status tti_check_call_temporary(const struct tti_check *c, const struct tt
     with.input = copy_tensor_arguments(&temporary->input, o->input);
     with.output = copy_tensor_arguments(&temporary->output, o->output);
     with.counts = copy_list(temporary->lists, o->counts, n);
-    with.at = copy_list(temporary->lists + n, o->at, n);
-    with.received = copy_list(temporary->lists + 2 * n, o->received, n);
-    with.received_at = copy_list(temporary->lists + 3 * n, o->received_at, n);
+    with.displacements = copy_list(temporary->lists + n, o->displacements, n);
+    with.recv_counts = copy_list(temporary->lists + 2 * n, o->recv_counts, n);
+    with.recv_displacements = copy_list(temporary->lists + 3 * n, o->recv_displacements, n);
     const tutti_status status = tti_check_call(c->group, &with, &temporary->options, work);
     explicit_bzero(temporary, bytes);
     free(temporary);

@@ -42,9 +42,9 @@ struct tti_check_operation {
     const DLTensor *input;
     DLTensor *output;
     const int64_t *counts; /* all_to_all_v: of what is sent */
-    const int64_t *at;
-    const int64_t *received;
-    const int64_t *received_at;
+    const int64_t *displacements;
+    const int64_t *recv_counts;
+    const int64_t *recv_displacements;
     int32_t destination;
     int32_t source;
     int32_t tag; /* of a message */

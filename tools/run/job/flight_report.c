@@ -6,7 +6,6 @@
 #include "run/job/flight_report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +55,7 @@ static void read_record(const struct tti_job *job, int local, struct tti_record 
     if (r->has_snapshot && r->snapshot.process.pid != 0) { /* the program may be a child of what was started */
         r->process = r->snapshot.process;
         r->proc = tti_proc_query(&r->process);
-    } else {
+    } else { /* it has not opened Tutti: the launcher knows its number only, as it is in the launcher's namespace */
         struct tti_proc_id own;
         tti_proc_self(&own);
         r->process = (struct tti_proc_id){.pid = (uint32_t)rank->pid, .space = own.space};
@@ -67,7 +66,7 @@ static void read_record(const struct tti_job *job, int local, struct tti_record 
     }
 }
 
-static bool is_known(const struct tti_record *records, int count)
+static bool any_uses_tutti(const struct tti_record *records, int count)
 {
     for (int i = 0; i < count; i++) {
         if (records[i].has_snapshot && records[i].snapshot.process.pid != 0) {
@@ -106,7 +105,7 @@ void tti_report_hang(struct tti_job *job)
             records[i].has_before = before.has_snapshot;
             records[i].before = before.snapshot;
         }
-        if (is_known(records, count)) {
+        if (any_uses_tutti(records, count)) {
             tti_record_hang_report(out, records, (size_t)count, DESCRIBED);
         } else {
             fprintf(out, "no rank has begun to use Tutti\n");

@@ -12,7 +12,7 @@
 bool tti_report_prepare(struct tti_job *job, int local);
 void tti_report_close(struct tti_job *job);
 
-/* The hang report, of the ranks of this node. Takes a moment. */
+/* The hang report, of the ranks of this node. Reads each record twice, TTI_RECORD_INTERVAL_MS apart. */
 void tti_report_hang(struct tti_job *job);
 
 /* Writes the file of --metrics, if there is one. */

@@ -276,7 +276,7 @@ static size_t ignored_channels(const struct tti_nccl_library *library, const cha
     return length;
 }
 
-size_t tti_nccl_ignored_settings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
+size_t tti_nccl_setting_warnings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
                                  size_t capacity)
 {
     static const char *const by_variable[] = {"algo", "buffer_size", "channels", "debug", "env"};

@@ -19,8 +19,9 @@ bool tti_nccl_native_min_max(const struct tti_nccl_library *library, const tutti
 /* The configuration of a communicator: non-blocking, channels. */
 tti_nccl_config tti_nccl_config_of(const struct tti_nccl_library *library, const tutti_open_info *info);
 
-/* Writes which settings this version cannot honour, as snprintf does; "" if there are none. */
-size_t tti_nccl_ignored_settings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
+/* Writes what the user should know of the settings, as snprintf does; "" if there is nothing: settings without effect
+ * in this version, settings that may come too late, and an environment variable that disables deadlines. */
+size_t tti_nccl_setting_warnings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
                                  size_t capacity);
 
 #endif

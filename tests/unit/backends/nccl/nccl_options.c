@@ -293,7 +293,7 @@ static void check_unheeded(const struct tti_nccl_library *library, const tutti_o
 {
     char text[1024] = "before";
     char cut[24];
-    const size_t length = tti_nccl_ignored_settings(library, info, text, sizeof(text));
+    const size_t length = tti_nccl_setting_warnings(library, info, text, sizeof(text));
     CHECK(length == strlen(text) && (length == 0) == !*words);
     for (; *words; words++) {
         if (!strstr(text, *words)) {
@@ -301,9 +301,9 @@ static void check_unheeded(const struct tti_nccl_library *library, const tutti_o
             _exit(1);
         }
     }
-    CHECK(tti_nccl_ignored_settings(library, info, cut, sizeof(cut)) == length && strncmp(cut, text, 23) == 0);
+    CHECK(tti_nccl_setting_warnings(library, info, cut, sizeof(cut)) == length && strncmp(cut, text, 23) == 0);
     CHECK(strlen(cut) == (length < 23 ? length : 23));
-    CHECK(tti_nccl_ignored_settings(library, info, NULL, 0) == length);
+    CHECK(tti_nccl_setting_warnings(library, info, NULL, 0) == length);
 }
 #define UNHEEDED(library, info, ...)                                                                                   \
     check_unheeded((library), (info), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})

@@ -15,12 +15,12 @@ static void prepare(struct tti_check_job *job)
     tti_check_parts_shape(p, received->rows, job->output_shape);
     tti_check_job_tensors(job, job->input_shape, job->output_shape);
     job->operation.counts = sent->counts;
-    job->operation.at = sent->displaced ? sent->first_row : NULL;
-    job->operation.received = received->counts;
-    job->operation.received_at = received->displaced ? received->first_row : NULL;
+    job->operation.displacements = sent->displaced ? sent->first_row : NULL;
+    job->operation.recv_counts = received->counts;
+    job->operation.recv_displacements = received->displaced ? received->first_row : NULL;
 }
 
-/* What came from every rank is what that rank had for this one. */
+/* Part s of the output must be the part that rank s sends to this rank. */
 static void expect(struct tti_check_job *job)
 {
     struct tti_check *c = &job->check;
@@ -32,7 +32,7 @@ static void expect(struct tti_check_job *job)
         tti_check_parts_make_pairwise(&theirs, c->size, p, s, true);
         for (size_t o = 0; o < received->outer; o++) {
             tti_check_expect_copy(c, result, p->dtype, tti_check_parts_first(received, s, o),
-                                  tti_check_parts_run(received, s), s, p->pattern,
+                                  tti_check_parts_elements(received, s), s, p->pattern,
                                   tti_check_parts_first(&theirs, c->rank, o));
         }
         tti_check_parts_free(&theirs);

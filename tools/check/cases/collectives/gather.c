@@ -29,7 +29,7 @@ static void prepare(struct tti_check_job *job)
         job->operation.output = NULL;
     }
     job->operation.counts = parts->counts;
-    job->operation.at = parts->displaced ? parts->first_row : NULL;
+    job->operation.displacements = parts->displaced ? parts->first_row : NULL;
 }
 
 static void verify(struct tti_check_job *job, bool ok)

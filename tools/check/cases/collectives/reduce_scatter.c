@@ -30,7 +30,7 @@ static void verify(struct tti_check_job *job, bool ok)
         /* in place only the guards and the own part are promised: the rest of the input may serve as scratch */
         const unsigned char *result = tti_check_tensor_result(c, p->in_place ? &job->input : &job->output);
         const size_t own = tti_check_parts_first(parts, c->rank, 0);
-        const size_t run = tti_check_parts_run(parts, c->rank);
+        const size_t run = tti_check_parts_elements(parts, c->rank);
         for (size_t o = 0; o < parts->outer; o++) {
             tti_check_expect_fold(c, result, p, p->in_place ? own : o * run, run,
                                   tti_check_parts_first(parts, c->rank, o));

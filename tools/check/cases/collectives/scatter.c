@@ -28,7 +28,7 @@ static void verify(struct tti_check_job *job, bool ok)
     const struct tti_check_parts *parts = &job->parts;
     if (ok && !(p->in_place && c->rank == p->root)) {
         const unsigned char *result = tti_check_tensor_result(c, &job->output);
-        const size_t run = tti_check_parts_run(parts, c->rank);
+        const size_t run = tti_check_parts_elements(parts, c->rank);
         for (size_t o = 0; o < parts->outer; o++) {
             tti_check_expect_copy(c, result, p->dtype, o * run, run, p->root, p->pattern,
                                   tti_check_parts_first(parts, c->rank, o));
