@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
+from ._dropped import Registry
 from ._errors import Error, checked, error_from
 from ._native import EVENT_HANDLER, ErrorStruct, EventStruct, lib
 
@@ -23,16 +24,26 @@ class Event(NamedTuple):
 
 
 Handler = Callable[[Event], object]
+registry = Registry(lib.tutti_events_destroy)
 
 
 class Events:
-    """Watches a group: see tutti/events.h. An exception in a handler is printed. Destroy it before the group."""
+    """Watches a group: see tutti/events.h. An exception in a handler is printed.
+
+    Destroy it before the group. If the object is dropped, its handlers stay until the group is destroyed.
+    """
 
     def __init__(self, group: Group):
         events = ctypes.c_void_p()
         checked(lib.tutti_events_create, group.handle, ctypes.addressof(events))
         self.handle: int = events.value or 0
+        self._group = group.handle
         self._handlers: dict[int, Any] = {}
+        registry.keep(self.handle, self._handlers)
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0) and registry is not None:
+            registry.drop(self._group, self.handle)
 
     def on_complete(self, handler: Handler) -> int:
         """Adds a listener for operations that end well; its number is for `remove`."""
@@ -74,6 +85,7 @@ class Events:
 
     def destroy(self) -> None:
         checked(lib.tutti_events_destroy, self.handle)
+        registry.destroyed(self.handle)
         self.handle = 0
 
     def __enter__(self) -> Events:

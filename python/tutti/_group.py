@@ -8,7 +8,7 @@ from ctypes import addressof, c_char_p, c_int32, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
 
-from . import _interrupt
+from . import _events, _interrupt, _overlap
 from ._call import call_struct, deadline_ms, int32, local
 from ._collectives import Collectives
 from ._errors import Error, InvalidArgument, checked, error_from, fail
@@ -207,6 +207,8 @@ class Group(Collectives, Messages):
         If arrays of `empty` are alive and this is the last group that shares their memory, the group ends when the
         last of them does.
         """
+        _events.registry.end(self.handle)
+        _overlap.registry.end(self.handle)
         if self._family.close(self.handle):
             self._keep = None
         self.handle = 0
@@ -314,11 +316,14 @@ def config_struct(config: dict[str, Any]) -> Tuple[ConfigStruct, Any]:
     """(a tutti_config, what it borrows). The store has to stay until the group's end."""
     struct = ConfigStruct(size=ctypes.sizeof(ConfigStruct))
     keep: Any = None
+    pairs: list[bytes] = []
     for name, value in config.items():
         if value is None:
             continue
         if name in ("rank", "world_size", "lanes", "device_index"):
             setattr(struct, name, int32(value, name))
+        elif name == "device" and config.get("device_index") is None:
+            pairs.append(f"device={value}".encode())  # in the struct it would be device 0 on all ranks
         elif name == "timeout":
             struct.timeout_ms = deadline_ms(value)
         elif name in ("backend", "device"):
@@ -332,10 +337,11 @@ def config_struct(config: dict[str, Any]) -> Tuple[ConfigStruct, Any]:
         elif name == "native_communicator":
             struct.native_communicator = value
         elif name == "settings":
-            pairs = [f"{key}={_setting(item)}".encode() for key, item in dict(value).items()]
-            struct.settings = (c_char_p * (len(pairs) + 1))(*pairs, None)
+            pairs += [f"{key}={_setting(item)}".encode() for key, item in dict(value).items()]
         else:
             raise TypeError(f"unknown configuration {name!r}")
+    if pairs:
+        struct.settings = (c_char_p * (len(pairs) + 1))(*pairs, None)
     return struct, keep
 
 

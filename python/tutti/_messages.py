@@ -9,7 +9,7 @@ from ctypes import addressof, c_int32, c_void_p
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from ._call import call_struct, int32, local
-from ._errors import Error, checked, fail
+from ._errors import BadState, Error, checked, fail
 from ._native import MessageStruct, lib
 from ._operation import Operations, started, to_numpy
 from ._tensor import NAMES, adopt, reading, writing
@@ -87,7 +87,9 @@ class Messages(Operations):
     sendrecv_async = started(sendrecv)
 
     def recv_alloc(self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Tuple[Any, Message]:
-        """Receives a message of unknown shape into a new array. Without NumPy it is a Tensor."""
+        """Receives a message of unknown shape into a new array. Without NumPy it is a Tensor. Not in a batch."""
+        if threading.get_ident() in self._batches:
+            raise BadState("tutti: recv_alloc in a batch would return before there is an array: use recv, or no batch")
         message, made = Message(), c_void_p()
         before = _address(peer, tag)
         state = local.state

@@ -8,6 +8,7 @@ from ctypes import addressof, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
 
 from ._call import deadline_ms, int32, wire_number
+from ._dropped import Registry
 from ._errors import checked, fail
 from ._native import BucketerStruct, ErrorStruct, lib
 from ._operation import reduce_op
@@ -17,8 +18,14 @@ if TYPE_CHECKING:
     from ._group import Group
 
 
+registry = Registry(lib.tutti_bucketer_destroy)
+
+
 class Bucketer:
-    """Buckets over the gradients, in the order of the model's layers. They stay borrowed until `destroy`."""
+    """Buckets over the gradients, in the order of the model's layers.
+
+    They stay borrowed until `destroy`; if the object is dropped, until the group is destroyed.
+    """
 
     def __init__(
         self,
@@ -45,7 +52,11 @@ class Bucketer:
         checked(lib.tutti_bucketer_create, group.handle, *arguments)
         self.handle: int = made.value or 0
         self._group = group
-        self._keep = (borrowed, list(gradients))
+        registry.keep(self.handle, (borrowed, list(gradients)))
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0) and registry is not None:
+            registry.drop(self._group.handle, self.handle)
 
     def ready(self, index: int) -> None:
         """Gradient `index` is complete for this step. Does not wait."""
@@ -69,8 +80,8 @@ class Bucketer:
     def destroy(self) -> None:
         """Waits for started buckets and frees the memory."""
         checked(lib.tutti_bucketer_destroy, self.handle)
+        registry.destroyed(self.handle)
         self.handle = 0
-        self._keep = None  # type: ignore[assignment]
 
     def __enter__(self) -> Bucketer:
         return self

@@ -11,11 +11,12 @@ import sys
 import threading
 import time
 import unittest
+import weakref
 from types import SimpleNamespace
 from unittest import mock
 
 import tutti
-from tutti import _interrupt
+from tutti import _group, _interrupt
 
 try:
     import numpy as np
@@ -330,6 +331,41 @@ class Works(unittest.TestCase):
             with self.assertRaises(tutti.NotFound):
                 events.remove(listener)
         self.assertEqual(seen, [("end", "all_reduce"), ("seven", 7), ("failed", "CANCELLED")])
+
+    def test_dropped_events(self):
+        """Its handlers stay, and it does not keep the group busy."""
+        seen = []
+        group = self.group.create([0])
+        tutti.Events(group).on_complete(lambda event: seen.append(event.operation))
+        gc.collect()
+        group.barrier_async().wait()
+        self.assertEqual(seen, ["barrier"])
+        group.destroy()
+
+    def test_dropped_bucketer(self):
+        """The library may still write to its gradients."""
+        gradient = np.ones(1000)
+        alive = weakref.ref(gradient)
+        group = self.group.create([0])
+        bucketer = tutti.Bucketer(group, [gradient])
+        bucketer.ready(0)
+        del bucketer, gradient
+        gc.collect()
+        self.assertIsNotNone(alive())
+        group.destroy()
+        self.assertIsNone(alive())
+
+    def test_recv_alloc_in_batch(self):
+        with self.assertRaises(tutti.BadState), self.group.batch():
+            self.group.recv_alloc(0)
+
+    def test_device(self):
+        """Without an index each rank takes its own device, by the library's default."""
+        struct, _ = _group.config_struct({"device": "cuda"})
+        self.assertIsNone(struct.device)
+        self.assertEqual(struct.settings[0], b"device=cuda")
+        struct, _ = _group.config_struct({"device": "cuda", "device_index": 1, "settings": {"lanes": 2}})
+        self.assertEqual((struct.device, struct.device_index, struct.settings[0]), (b"cuda", 1, b"lanes=2"))
 
     def test_bucketer(self):
         gradients = [np.full(1000, float(index)) for index in range(4)]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Objects of a group that the library uses until they are destroyed, also if Python's object is gone before."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+from typing import Any, Callable
+
+
+class Registry:
+    """Objects of one kind: what each borrows, and those whose Python object is gone. They end before their group."""
+
+    def __init__(self, destroy: Callable[[int, None], int]):
+        self._destroy = destroy
+        self._borrowed: dict[int, Any] = {}  # handle -> what the library uses
+        self._dropped: dict[int, list[int]] = {}  # group -> handles
+        atexit.register(self._leak)
+
+    def keep(self, handle: int, borrowed: Any) -> None:
+        self._borrowed[handle] = borrowed
+
+    def drop(self, group: int, handle: int) -> None:
+        """The Python object is gone, and was not destroyed."""
+        self._dropped.setdefault(group, []).append(handle)
+
+    def destroyed(self, handle: int) -> None:
+        self._borrowed.pop(handle, None)
+
+    def end(self, group: int) -> None:
+        """Destroys the dropped ones, since they would keep the group busy."""
+        for handle in self._dropped.pop(group, []):
+            if self._destroy(handle, None) == 0:
+                self.destroyed(handle)
+            else:
+                self.drop(group, handle)
+
+    def _leak(self) -> None:
+        """The threads of the library may use them while the interpreter ends."""
+        for borrowed in list(self._borrowed.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(borrowed))
