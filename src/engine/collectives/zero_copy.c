@@ -68,7 +68,9 @@ static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int
             lane->targets[i] = lane->outputs[rank] + from;
         }
         push(lane, outputs, from, n);
-        tti_intent_end(lane);
+        if ((status = tti_intent_end(lane)) != TUTTI_OK) {
+            return status;
+        }
     }
     return TUTTI_OK;
 }
@@ -87,7 +89,9 @@ static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
             lane->sources[r] = tti_part_chunk(lane->inputs[r], &op->send_parts, e->rank, from, &n);
         }
         tti_reduce_out(lane, (unsigned char *)op->dst + from, n);
-        tti_intent_end(lane);
+        if ((status = tti_intent_end(lane)) != TUTTI_OK) {
+            return status;
+        }
     }
     return TUTTI_OK;
 }
@@ -115,8 +119,11 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
         } else {
             tti_copy_to_output(lane, (unsigned char *)dst + from, in, n);
         }
-        tti_intent_end(lane);
         if (status != TUTTI_OK) {
+            tti_intent_drop(lane);
+            return status;
+        }
+        if ((status = tti_intent_end(lane)) != TUTTI_OK) {
             return status;
         }
     }

@@ -15,9 +15,12 @@ static inline bool tti_chunk_is_lost(const struct tti_engine *e, int rank, int64
     return !e->direct && (tti_known_dead(e, rank) || tti_now_ns() >= until_ns);
 }
 
-/* Around each chunk. Not OK, and then there is no end to call: the group has failed. */
+/* Around each chunk. Not OK: the group has failed. Then a beginning has no end, and what was read before an end does not
+ * count. */
 tutti_status tti_intent_begin(struct tti_lane *lane);
-void tti_intent_end(struct tti_lane *lane);
+tutti_status tti_intent_end(struct tti_lane *lane);
+/* Ends a chunk that failed: the caller reports why. */
+void tti_intent_drop(struct tti_lane *lane);
 
 /* Before a call returns an error, after the alarm was raised. When it returns, no peer touches this rank's tensors. */
 void tti_await_intents(struct tti_lane *lane);
