@@ -124,7 +124,8 @@ static bool readers_are_far(const struct tti_lane *lane)
     return ns > 0 ? ns >= (is_far ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS) : is_far;
 }
 
-/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays. */
+/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, if it holds enough
+ * spans; else the call reports the resource error. */
 static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small)
 {
     struct tti_stage *second = &lane->rings[1];
@@ -139,7 +140,8 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
     }
     tutti_status resource_error;
     const tutti_status status = commit(lane, wanted, &resource_error);
-    if (status == TUTTI_OK && resource_error == TUTTI_OK) {
+    const bool suffices = stride * TTI_STAGE_SPANS <= lane->stage->ring;
+    if (status == TUTTI_OK && (resource_error == TUTTI_OK || !suffices)) {
         lane->stage = wanted;
     }
     return status;

@@ -371,6 +371,35 @@ static void memory_in_chunks(void **state)
     cluster_close(&p.cluster);
 }
 
+static tutti_status supply_second_ring_only(void *user, size_t offset, size_t bytes)
+{
+    const struct pair *p = user;
+    (void)bytes;
+    return offset < p->cluster.layout.stages + p->cluster.layout.stage ? TUTTI_NO_MEMORY : TUTTI_OK;
+}
+
+/* A call whose spans are too large for the ring in use reports that there is no memory for the other one. */
+static void no_memory_for_the_first_ring(void **state)
+{
+    (void)state;
+    struct pair p;
+    tutti_status mark;
+    pair_open(&p, 65536, 1);
+    p.cluster.engines[0]->commit = supply_second_ring_only;
+    p.cluster.engines[0]->commit_user = &p;
+    p.owner->call++;
+    assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_OK);
+    assert_ptr_equal(p.owner->stage, &p.owner->rings[1]);
+    p.owner->call++;
+    assert_int_equal(tti_stage_begin(p.owner, 64, false, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_OK); /* it fits the second ring, too */
+    p.owner->call++;
+    assert_int_equal(tti_stage_begin(p.owner, largest(&p), false, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_NO_MEMORY);
+    cluster_close(&p.cluster);
+}
+
 static void failure_between_chunks(void **state)
 {
     (void)state;
@@ -388,9 +417,13 @@ static void failure_between_chunks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owner_and_reader_agree),   cmocka_unit_test(spans_are_reused_one_by_one),
-        cmocka_unit_test(arrival_at_the_next_call), cmocka_unit_test(memory_in_chunks),
-        cmocka_unit_test(failure_between_chunks),   cmocka_unit_test(random_calls),
+        cmocka_unit_test(owner_and_reader_agree),
+        cmocka_unit_test(spans_are_reused_one_by_one),
+        cmocka_unit_test(arrival_at_the_next_call),
+        cmocka_unit_test(memory_in_chunks),
+        cmocka_unit_test(no_memory_for_the_first_ring),
+        cmocka_unit_test(failure_between_chunks),
+        cmocka_unit_test(random_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
