@@ -240,6 +240,9 @@ int64_t tti_queue_clear_completed(struct tti_queue *q)
         tti_queue_unpin(q, m);
         cleared++;
     }
+    if (cleared > 0) {
+        note_change(q); /* without its watch no end wakes tti_queue_wait_any, which may have waited for one of these */
+    }
     return cleared;
 }
 

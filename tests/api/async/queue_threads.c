@@ -184,6 +184,27 @@ static void added_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
 }
 
+static void clear_queue(tutti_status status, const tutti_error *error, void *queue)
+{
+    (void)status;
+    (void)error;
+    EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
+}
+
+/* Another thread clears the work that has ended before its end wakes the waiting one. Here that is certain: the work's
+ * own callback does it. */
+static void cleared_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
+{
+    struct waiter w;
+    tutti_work *work = NULL;
+    EXPECT_OK(tutti_work_create(g, NULL, TUTTI_CALL(.callback = clear_queue, .user = queue), &work));
+    EXPECT_OK(tutti_queue_enqueue(queue, work, NULL));
+    start(&w, queue, false, TUTTI_FOREVER);
+    EXPECT_OK(tutti_work_complete(work, TUTTI_OK, NULL, NULL));
+    join(&w);
+    EXPECT(w.index == -1);
+}
+
 /* An operation that has arrived and would end at the first poll: a thread that waits for any has it run all the
  * same. */
 static void pushed_while_waiting_for_any(tutti_group *g, tutti_queue *queue)
@@ -481,6 +502,7 @@ static tutti_status rank(tutti_group *world, void *user)
         EXPECT_OK(tutti_queue_create(&queue, NULL));
         added_while_waiting_for_all(g, queue);
         added_while_waiting_for_any(g, queue);
+        cleared_while_waiting_for_any(g, queue);
         pushed_while_waiting_for_any(g, queue);
         hand_over(g, queue);
         cancelled_while_waiting(g, queue);
