@@ -149,13 +149,18 @@ static tutti_status wait_for_all(const struct tti_run *run, const struct bound *
     return first == TUTTI_OK ? tti_error_clear(error) : first;
 }
 
+/* Also if the call is refused: the caller may release all that are not NULL. */
+static void clear(tutti_work **works, size_t count)
+{
+    for (size_t i = 0; works && i < count; i++) {
+        works[i] = NULL;
+    }
+}
+
 static tutti_status run_all(struct tti_run *run, const tutti_start *operations, size_t count, bool numbered,
                             int64_t limit_ms, tutti_cancel_token *token, tutti_work **works, tutti_error *error)
 {
     struct bound bound;
-    for (size_t i = 0; i < count; i++) {
-        works[i] = NULL;
-    }
     tutti_status status = tti_run_open(run, error);
     if (status != TUTTI_OK) {
         return status;
@@ -175,6 +180,7 @@ tutti_status tutti_run_with_limit(tutti_group *group, tutti_start_function start
 {
     struct tti_run run = {.function = "run_with_limit", .handle = group};
     const tutti_start operation = {.start = start, .user = user};
+    clear(work, 1);
     if (!start || !work) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: the %s is NULL", run.function,
                              start ? "pointer for the work" : "start function");
@@ -186,6 +192,7 @@ tutti_status tutti_run_all_with_limit(tutti_group *group, const tutti_start *ope
                                       tutti_cancel_token *token, tutti_work **works, tutti_error *error)
 {
     struct tti_run run = {.function = "run_all_with_limit", .handle = group};
+    clear(works, count);
     const tutti_status status = tti_run_check(operations, count, run.function, error);
     if (status != TUTTI_OK) {
         return status;

@@ -33,6 +33,7 @@ struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, 
     if (!w) {
         struct tti_call c;
         *status = tti_call_begin(&c, group, operation, true, options);
+        c.options.callback = NULL; /* nothing has started */
         if (*status == TUTTI_OK) {
             *status = tti_call_end(&c, tti_error_set(c.error, TUTTI_NO_MEMORY,
                                                      "%s: no memory for another asynchronous operation; wait for some "

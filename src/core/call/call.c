@@ -282,6 +282,7 @@ tutti_status tti_call_run_p2p(struct tti_call *c, tutti_op *const *ops, size_t c
 {
     struct tti_group *g = c->group;
     if (!g->host_backend || !g->host_backend->ops->run_p2p) {
+        c->options.callback = NULL; /* nothing has started */
         return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s has no messages between ranks",
                              tutti_operation_name(c->operation), g->backend->name);
     }

@@ -11,7 +11,9 @@ tutti_status tti_task_run(struct tti_task *t)
 {
     struct tti_lane_queue *lane = &t->call.group->lane_queues[t->call.options.lane];
     tutti_status status = tti_task_complete(t);
-    if (status == TUTTI_OK) {
+    if (status != TUTTI_OK) {
+        t->call.options.callback = NULL; /* nothing has started */
+    } else {
         status = tti_lane_enter(lane, t->op.timeout_ms, &t->op.begun_ns, t->call.error);
         if (status == TUTTI_OK) {
             status = tti_task_perform(t);

@@ -81,6 +81,8 @@ static void bad_arguments(tutti_group *g)
     tutti_start some[] = {{count_calls, &calls}};
     tutti_cancel_token *token = NULL;
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "start function", tutti_run_with_limit(g, NULL, NULL, 0, NULL, &work, &e));
+    EXPECT(work == NULL);
+    work = (tutti_work *)&value;
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "work", tutti_run_with_limit(g, count_calls, &calls, 0, NULL, NULL, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "limit_ms",
                  tutti_run_with_limit(g, count_calls, &calls, -2, NULL, &work, &e));
@@ -88,7 +90,9 @@ static void bad_arguments(tutti_group *g)
                  tutti_run_with_limit(NULL, count_calls, &calls, 0, NULL, &work, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "operations is NULL",
                  tutti_run_all_with_limit(g, NULL, 1, 0, NULL, &work, &e));
+    work = (tutti_work *)&value;
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "operations[0]", tutti_run_all_with_limit(g, none, 1, 0, NULL, &work, &e));
+    EXPECT(work == NULL);
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "works is NULL", tutti_run_all_with_limit(g, some, 1, 0, NULL, NULL, &e));
     EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e));
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));

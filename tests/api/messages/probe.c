@@ -112,6 +112,24 @@ static void in_a_callback(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
+static void count_call(tutti_status status, const tutti_error *error, void *calls)
+{
+    (void)status;
+    (void)error;
+    ++*(int *)calls;
+}
+
+/* A probe that is refused has not started. */
+static void no_callback(tutti_group *g)
+{
+    int calls = 0;
+    tutti_error e;
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "",
+                 tutti_probe_wait(g, tutti_group_rank(g), TAG,
+                                  TUTTI_CALL(.callback = count_call, .user = &calls, .error = &e), NULL));
+    EXPECT(calls == 0);
+}
+
 static tutti_status usable(tutti_group *g, void *user)
 {
     (void)user;
@@ -119,6 +137,7 @@ static tutti_status usable(tutti_group *g, void *user)
         many(g);
     }
     no_call_waits(g);
+    no_callback(g);
     cancel_at_the_deadline(g);
     in_a_callback(g);
     return TUTTI_OK;
