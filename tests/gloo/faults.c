@@ -3,6 +3,7 @@
  * Ranks that are late, leave, or die, in groups over Gloo. An alarm ends a rank that hangs.
  */
 #include <sched.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
 #include "api/group/init_processes.h"
@@ -166,6 +167,31 @@ static void dies_silent(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
+/* A rank waits for a message from any rank. One rank leaves, then the last one dies, or leaves as well. */
+static void receives_from_any(int32_t rank, void *user)
+{
+    const bool dies = *(const int64_t *)user != 0;
+    float x = 0;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_group *world = join_all(rank);
+    tutti_error error;
+    if (rank == 0) {
+        const tutti_call *call = TUTTI_CALL(.timeout_ms = TUTTI_FOREVER, .error = &error);
+        const tutti_status status = tutti_recv(world, &t, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, call, NULL);
+        EXPECT(status == (dies ? TUTTI_PEER_DEAD : TUTTI_PEER_LEFT));
+        EXPECT(dies ? error.suspect == LAST : error.suspect > 0);
+    }
+    while (rank == LAST && atomic_load(arrived) < RANKS) {
+        sched_yield();
+    }
+    if (rank == LAST && dies) {
+        _exit(0);
+    }
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+    atomic_fetch_add(arrived, rank == 1);
+}
+
 /* Sent data arrive, though the sender leaves at once. */
 static void sends_and_leaves(int32_t rank, void *user)
 {
@@ -205,6 +231,8 @@ int main(void)
     in_processes("dies-within", dies_within, 0);
     in_processes("leaves", leaves, 0);
     in_processes("dies-silent", dies_silent, 0);
+    in_processes("any-dies", receives_from_any, 1);
+    in_processes("any-leaves", receives_from_any, 0);
     in_processes("sends-and-leaves", sends_and_leaves, 0);
     return test_result();
 }

@@ -109,7 +109,9 @@ tutti_status Call::round(const CallRecord &own, const Plan *plan)
         size_t bytes = 0;
         if (plan) {
             const Span &eager = plan->out[peer];
-            bytes = r != group.rank && eager.bytes <= group.eager ? eager.bytes : 0;
+            /* a rank that cannot take part may have no tensor; its record ends the call on all ranks */
+            const bool sends = r != group.rank && op->failed == TUTTI_OK && eager.bytes <= group.eager;
+            bytes = sends ? eager.bytes : 0;
             record.sends = plan->in_pairs ? eager.bytes : 0;
             record.expects = plan->in_pairs ? plan->in[peer].bytes : 0;
             if (bytes > 0) {

@@ -108,6 +108,7 @@ class Messages
     bool poll(Posting &p);
     void end_all(Posting &p, tutti_status status);
     void end_late(Posting &p);
+    int lost_peer(int from) const;
     void end_lost(Posting &p);
     tutti_status result(Posting &p, tutti_error *error);
 

@@ -42,27 +42,43 @@ void Messages::end_late(Posting &p)
     end_all(p, TUTTI_TIMEOUT);
 }
 
+/* The rank whose lost connection ends a receive from `from`, or a send to it; -1: none. Another rank may still send
+ * what any rank may send, unless all have left. */
+int Messages::lost_peer(int from) const
+{
+    int left = -1;
+    int others = group_.size - 1;
+    for (int peer = 0; peer < group_.size; peer++) {
+        const bool is_wanted = from == peer || from == TUTTI_ANY_SOURCE;
+        if (!is_wanted || peer == group_.rank || !group_.mesh->is_lost(peer)) {
+            continue;
+        }
+        if (from != TUTTI_ANY_SOURCE || group_.has_failed() || !group_.has_left(peer)) {
+            return peer;
+        }
+        left = peer;
+        others--;
+    }
+    return others == 0 ? left : -1;
+}
+
 /* Under the lock. Ends the posting if it waits for a rank whose connection is lost. Messages that arrived before are
  * delivered. */
 void Messages::end_lost(Posting &p)
 {
     for (size_t i = 0; i < p.requests.size() && p.open > 0; i++) {
         const Request &r = p.requests[i];
-        int lost = -1;
         if (r.done || !group_.mesh) {
             continue;
         }
         const int from = r.received.size != 0 ? r.received.source : r.op->root;
-        for (int peer = 0; peer < group_.size && lost < 0; peer++) {
-            const bool wanted = from == peer || from == TUTTI_ANY_SOURCE;
-            lost = wanted && peer != group_.rank && group_.mesh->is_lost(peer) ? peer : -1;
-        }
-        if (lost < 0) {
+        if (lost_peer(from) < 0) {
             continue;
         }
-        group_.poll_notifications();
-        if (from == TUTTI_ANY_SOURCE && !group_.has_failed() && group_.has_left(lost)) {
-            continue; /* another rank may still send it */
+        group_.poll_notifications(); /* which ranks have left */
+        const int lost = lost_peer(from);
+        if (lost < 0) {
+            continue;
         }
         progress();
         if (!r.done) {

@@ -59,16 +59,21 @@ bool is_notice(tcp::Op &op)
 
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
+/* Gloo counts in an int, which a group that lives for a day can exceed. */
 size_t Buffer::received()
 {
     const std::lock_guard<std::mutex> guard(m_);
-    return static_cast<size_t>(recvCompletions_);
+    received_ += static_cast<size_t>(recvCompletions_);
+    recvCompletions_ = 0;
+    return received_;
 }
 
 size_t Buffer::sent()
 {
     const std::lock_guard<std::mutex> guard(m_);
-    return static_cast<size_t>(sendCompletions_);
+    sent_ += static_cast<size_t>(sendCompletions_);
+    sendCompletions_ = 0;
+    return sent_;
 }
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
@@ -235,8 +240,8 @@ bool Pair::read()
         return discard();
     }
     while (rx_.nread < sizeof(rx_.preamble)) {
-        const ssize_t n = ::recv(fd_, reinterpret_cast<char *>(&rx_.preamble) + rx_.nread,
-                                 sizeof(rx_.preamble) - rx_.nread, 0);
+        const ssize_t n =
+            ::recv(fd_, reinterpret_cast<char *>(&rx_.preamble) + rx_.nread, sizeof(rx_.preamble) - rx_.nread, 0);
         if (n < 0 && errno == EINTR) {
             continue;
         }

@@ -40,6 +40,10 @@ class Buffer : public gloo::transport::tcp::UnboundBuffer
     /* How many receives, or sends, have ended since the buffer was made. */
     size_t received();
     size_t sent();
+
+  private:
+    size_t received_ = 0;
+    size_t sent_ = 0;
 };
 
 /* One connection. */
