@@ -42,6 +42,7 @@ static struct tti_work *open_work(uintptr_t state)
 static void append(struct tti_lane_queue *q, struct tti_lane_waiter *waiter)
 {
     waiter->next = NULL;
+    waiter->overdue_ns = 0;
     *q->end = waiter;
     q->end = &waiter->next;
 }
@@ -470,9 +471,11 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
     for (struct tti_lane_waiter *waiter = q->first; waiter; waiter = waiter->next) {
         int64_t due = waiter->work ? atomic_load_explicit(&waiter->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
         if (due <= now) {
-            uint32_t before = atomic_fetch_or_explicit(&waiter->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
-            any = any || (before & TTI_FLAG_OVERDUE);
-            *next = now + GRACE_NS < *next ? now + GRACE_NS : *next;
+            atomic_fetch_or_explicit(&waiter->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+            waiter->overdue_ns = waiter->overdue_ns != 0 ? waiter->overdue_ns : now;
+            const int64_t end = waiter->overdue_ns + GRACE_NS;
+            any = any || end <= now;
+            *next = end < *next ? end : *next;
         } else if (due < *next) {
             *next = due;
         }

@@ -24,6 +24,7 @@ struct tti_work;
 struct tti_lane_waiter {
     struct tti_lane_waiter *next;
     struct tti_work *work;    /* NULL: a thread, which sleeps on granted */
+    int64_t overdue_ns;       /* when the work was marked as overdue; 0: it is not */
     _Atomic uint32_t granted; /* release by the thread that hands the lane over, acquire by its new owner */
 };
 

@@ -196,6 +196,7 @@ tutti_status tti_staging_mark(struct tti_group *g, void *stream, void **event, t
     if ((status = d->event_create(event, error)) == TUTTI_OK &&
         (status = d->event_record(*event, stream, error)) != TUTTI_OK) {
         d->event_destroy(*event, NULL);
+        *event = NULL; /* the caller destroys the one that it has */
     }
     d->leave(&scope);
     return status;

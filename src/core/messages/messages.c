@@ -246,6 +246,9 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
         notify_worker(m);
     } else if (try_claimed(m, w)) {
         return TUTTI_OK;
+    } else if (help && ops_of(m)->wake_p2p) {
+        ops_of(m)->wake_p2p(
+            m->group->host_state); /* a worker that attends the messages before does not know this one */
     }
     int64_t due = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
     if (due != TTI_NEVER) { /* after the timer can find the work */

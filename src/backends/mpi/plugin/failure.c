@@ -199,7 +199,7 @@ void tti_mpi_abort(void *state, int32_t lane, const tutti_error *cause)
 {
     struct tti_mpi_group *g = state;
     tutti_error with = *cause;
-    const int32_t awaited = atomic_load_explicit(&g->lane[lane >= 0 ? lane : 0].awaited, memory_order_relaxed);
+    const int32_t awaited = lane >= 0 ? atomic_load_explicit(&g->lane[lane].awaited, memory_order_relaxed) : -1;
     if (awaited >= 0 && with.suspect < 0) {
         const size_t used = strlen(with.message);
         with.suspect = awaited;

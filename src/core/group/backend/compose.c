@@ -110,6 +110,9 @@ static tutti_status open_engine(void *self, const tutti_engine_wish *wish, tutti
     char name[sizeof(c->rendezvous->name)];
     const int length = snprintf(name, sizeof(name), "%s/%s", c->rendezvous->name, wish->scope);
     const int32_t place = own_place(c, wish);
+    if (!c->hosts) {
+        return no_memory(error, c->group->size);
+    }
     if (length < 0 || (size_t)length >= sizeof(name) || place < 0) {
         return tti_error_set(error, TUTTI_INTERNAL, "rank %d cannot open the engine %s", c->group->rank, wish->scope);
     }
