@@ -49,6 +49,10 @@ check_equal "$(cat "$work/out")" 1 "at least one thread"
 OMP_NUM_THREADS=7 run_tutti run -n 2 --only-rank 1 sh -c 'echo $OMP_NUM_THREADS'
 check_equal "$(cat "$work/out")" 7 "the user's number of threads"
 
+# In a shell of sbatch, which is no rank, a tool starts its own ranks.
+SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=7 run_tutti bench barrier -n 2 -i 1
+check_count out ': 2 ranks on ' 1 "ranks of its own"
+
 # Outer launchers: identities that would be false are removed, settings and true identities stay.
 export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_MCA_btl=self PMI_RANK=2 PMI_SIZE=4 PMI_FD=9
 export SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_JOB_ID=77 WORLD_RANK=5 TORCHELASTIC_USE_AGENT_STORE=True TUTTI_ISA=base

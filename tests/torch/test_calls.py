@@ -256,6 +256,10 @@ def messages():
             assert (wide[:, 0] == tag).all() and (wide[:, 1] == 0).all()
         for work in works:
             work.wait()
+        work = dist.isend(torch.full((2,), 5.0), peer)  # shorter than the tensor of the receive
+        dist.recv(wide[:, 1], peer)
+        assert wide[:, 1].tolist() == [5, 5, 0, 0]
+        work.wait()
 
 
 def modes():

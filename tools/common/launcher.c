@@ -22,12 +22,12 @@
 
 bool tti_in_launcher(void)
 {
-    /* A rank number together with a size: Slurm sets the size alone in a shell that is no rank. */
+    /* A rank number together with a size. In a shell that is no rank Slurm may set both, but no step. */
     static const char *const pairs[][2] = {
         {"TUTTI_RANK", "TUTTI_WORLD_SIZE"}, {"RANK", "WORLD_SIZE"},
         {"WORLD_RANK", "WORLD_SIZE"},       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
         {"PMI_RANK", "PMI_SIZE"},           {"PMIX_RANK", "PMIX_NAMESPACE"},
-        {"SLURM_PROCID", "SLURM_NTASKS"},
+        {"SLURM_PROCID", "SLURM_STEP_ID"},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         if (getenv(pairs[i][0]) && getenv(pairs[i][1])) {

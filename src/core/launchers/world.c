@@ -205,9 +205,22 @@ static tutti_status choose_store_openmpi(struct tti_world *world, tutti_error *e
     return TUTTI_OK;
 }
 
+static bool in_slurm_step(void)
+{
+    return is_set("SLURM_PROCID") && is_set("SLURM_NTASKS");
+}
+
+static bool are_same(const char *one, const char *other)
+{
+    return is_set(one) && is_set(other) && strcmp(getenv(one), getenv(other)) == 0;
+}
+
+/* srun --mpi=pmi2 sets rank and size of PMI; Slurm's own variables also say where the ranks are. */
 static bool hydra_present(void)
 {
-    return is_set("PMI_RANK") || is_set("PMI_SIZE") || (is_set("PMI_ID") && is_set("PMI_PORT"));
+    const bool by_srun = in_slurm_step() && is_set("SLURM_STEP_ID") && are_same("PMI_RANK", "SLURM_PROCID") &&
+                         are_same("PMI_SIZE", "SLURM_NTASKS");
+    return !by_srun && (is_set("PMI_RANK") || is_set("PMI_SIZE") || (is_set("PMI_ID") && is_set("PMI_PORT")));
 }
 
 static tutti_status choose_store_hydra(struct tti_world *world, tutti_error *error)
@@ -231,11 +244,6 @@ static tutti_status choose_store_hydra(struct tti_world *world, tutti_error *err
         return needs_store(world, "neither PMI_FD nor PMI_JOBID nor PMI_PORT names the job", error);
     }
     return TUTTI_OK;
-}
-
-static bool in_slurm_step(void)
-{
-    return is_set("SLURM_PROCID") && is_set("SLURM_NTASKS");
 }
 
 /* srun --mpi=pmix sets a rank of PMIx without a size; Slurm's own variables are complete then. */

@@ -19,7 +19,7 @@ WorkPtr Backend::send(Tensors &tensors, int peer, int tag)
 WorkPtr Backend::receive(Tensors &tensors, int peer, int tag, c10d::OpType type, const char *title)
 {
     TORCH_CHECK_VALUE(tensors.size() == 1, "tutti: recv takes one tensor");
-    Block block = Block::writing({tensors[0]});
+    Block block = Block::updating({tensors[0]}); // a shorter message leaves the rest as it is
     const Element element = element_to_move(block.type());
     auto work = c10::make_intrusive<Work>(
         rank_, Call{type, title, options_->timeout, true, tensors, {tensors}, {}, {block}}, ++sequence_);

@@ -234,6 +234,15 @@ static void slurm_on_several_hosts(void **state)
         assert_memory_equal(world.store_url, lists[i][1], strlen(lists[i][1]));
         assert_true(world.serve);
     }
+    setenv("PMI_RANK", "0", 1); /* srun --mpi=pmi2 */
+    setenv("PMI_SIZE", "4", 1);
+    setenv("PMI_JOBID", "99.1", 1);
+    expect_world("slurm", 0, 4, 0, -1);
+    setenv("PMI_SIZE", "8", 1); /* a process manager that started its proxies by srun */
+    assert_memory_equal(expect_world("hydra", 0, 8, -1, -1).store_url, "unix:hydra-", 11);
+    unsetenv("PMI_RANK");
+    unsetenv("PMI_SIZE");
+    unsetenv("PMI_JOBID");
     static const char *const broken[] = {"", "node[", "node[]", "node[a-b]", "a/b", ","};
     for (int i = 0; i < 6; i++) {
         setenv("SLURM_STEP_NODELIST", broken[i], 1);
