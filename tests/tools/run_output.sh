@@ -124,4 +124,15 @@ if command -v script >/dev/null; then
         "a bar is drawn again"
 fi
 
+# A bar that another rank's line has broken up goes on, and its own newline ends it.
+: >"$work/err"
+"$tutti" run -n 2 sh -c '
+    await() { until grep -aq "$1" "$2"; do sleep 0.02; done; }
+    if [ $TUTTI_RANK = 0 ]; then
+        printf "\r 50%%" >&2; await hello "$0"; printf "\r100%%" >&2; await 100% "$0"; printf "\n" >&2; echo end >&2
+    else
+        await 50% "$0"; echo hello >&2; await end "$0"
+    fi' "$work/err" 2>"$work/err" </dev/null
+check_line err '^\[0\] end$' "a bar that was broken up"
+
 finish

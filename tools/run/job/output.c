@@ -148,6 +148,7 @@ static void show_unfinished(struct tti_output *output, struct stream *stream)
     show_bytes(output, stream, stream->text + stream->shown, stream->length - stream->shown);
     stream->shown = stream->length;
     stream->sink->open = stream;
+    stream->broken_up = false; /* the line goes on behind what is shown now */
     if (redraw) {
         /* Two unfinished lines cannot stand at one cursor; the earlier one comes back with its next byte. */
         redraw->shown = 0;
