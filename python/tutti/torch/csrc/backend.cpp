@@ -153,7 +153,8 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(const c10::intrusive_ptr<c10d::
                                                  const c10::intrusive_ptr<Options> &options, const int &rank,
                                                  const int &size)
 {
-    return c10::make_intrusive<Backend>(store, rank, size, options ? options : options_);
+    auto own = c10::make_intrusive<Options>(options ? *options : *options_);
+    return c10::make_intrusive<Backend>(store, rank, size, std::move(own));
 }
 
 } // namespace tutti_torch

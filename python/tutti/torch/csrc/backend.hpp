@@ -32,7 +32,8 @@ public:
     ~Backend() override;
 
     const std::string getBackendName() const override { return "tutti"; }
-    c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+    // A copy: split_group writes the part's name and timeout into what it gets.
+    c10::intrusive_ptr<Options> getBackendOptions() override { return c10::make_intrusive<Options>(*options_); }
     void setTimeout(milliseconds timeout) override { options_->timeout = timeout; }
     bool supportsSplitting() const override { return true; }
     c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
