@@ -212,7 +212,9 @@ static bool in_slurm_step(void)
 
 static bool are_same(const char *one, const char *other)
 {
-    return is_set(one) && is_set(other) && strcmp(getenv(one), getenv(other)) == 0;
+    const char *value = getenv(one);
+    const char *other_value = getenv(other);
+    return value && other_value && strcmp(value, other_value) == 0;
 }
 
 /* srun --mpi=pmi2 sets rank and size of PMI; Slurm's own variables also say where the ranks are. */

@@ -11,6 +11,7 @@
 #include "bench/measure/patterns.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #define CLOCK_READINGS 1000
 
@@ -64,6 +65,10 @@ static tutti_status group(const struct tti_bench *b, const tutti_call *call)
         const int64_t one = 1;
         DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_F64);
         status = tutti_all_reduce(sub, &t, &t, TUTTI_SUM, call);
+        if (status == TUTTI_OK && value != b->size) {
+            status = tti_error_set(call->error, TUTTI_INTERNAL, "the ranks of the new group have the sum %g, not %d",
+                                   value, b->size);
+        }
         tutti_group_destroy(sub, NULL);
     }
     return status;
