@@ -247,8 +247,8 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
     } else if (try_claimed(m, w)) {
         return TUTTI_OK;
     } else if (help && ops_of(m)->wake_p2p) {
-        ops_of(m)->wake_p2p(
-            m->group->host_state); /* a worker that attends the messages before does not know this one */
+        /* a worker that attends the messages before this one does not know it */
+        ops_of(m)->wake_p2p(m->group->host_state);
     }
     int64_t due = help || deadline < begun + HELP_NS ? deadline : begun + HELP_NS;
     if (due != TTI_NEVER) { /* after the timer can find the work */
