@@ -76,7 +76,6 @@ void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks,
 {
     size_t used = 0;
     int named = 0;
-    int numbers = 0;
     bool detailed = true;
     text[0] = '\0';
     for (int r = 0; r < e->size && used + 1 < capacity; r++) {
@@ -84,13 +83,14 @@ void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks,
             continue;
         }
         char one[160];
+        const bool was_detailed = detailed;
         detailed = detailed && named < DETAILED;
         if (detailed) {
             describe(e, lane, r, one, sizeof(one));
             detailed = used + strlen(one) + 2 + (r + 1 < e->size ? NUMBERS_ROOM : 0) < capacity || named == 0;
         }
         if (!detailed) {
-            snprintf(one, sizeof(one), numbers++ == 0 ? "rank %d" : "%d", r);
+            snprintf(one, sizeof(one), was_detailed ? "rank %d" : "%d", r); /* the word stands before the first one */
         }
         int n = snprintf(text + used, capacity - used, "%s%s", named ? ", " : "", one);
         used += n > 0 ? (size_t)n : 0;
