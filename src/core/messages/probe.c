@@ -65,14 +65,13 @@ tutti_status tti_probe_run(struct tti_call *c, struct tti_transfer *t)
     void *batch = NULL;
     bool late = false;
     tutti_status status = tti_transfers_match(c, t);
+    if (status == TUTTI_OK && (!backend || !backend->ops->post_p2p)) {
+        status = tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s cannot wait for messages", t->function,
+                               (backend ? backend : c->group->backend)->name);
+    }
     if (status != TUTTI_OK) {
         c->options.callback = NULL; /* nothing has started */
         return status;
-    }
-    if (!backend || !backend->ops->post_p2p) {
-        c->options.callback = NULL;
-        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s cannot wait for messages", t->function,
-                             (backend ? backend : c->group->backend)->name);
     }
     op->lane = c->options.lane;
     op->user_tag = c->options.tag;
