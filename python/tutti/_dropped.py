@@ -5,7 +5,17 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
+
+
+def leak_at_exit(find: Callable[[], Iterable[Any]]) -> None:
+    """The threads of the library may use what `find` returns while the interpreter ends: it must stay."""
+
+    def leak() -> None:
+        for owner in list(find()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+
+    atexit.register(leak)
 
 
 class Registry:
@@ -15,7 +25,7 @@ class Registry:
         self._destroy = destroy
         self._borrowed: dict[int, Any] = {}  # handle -> what the library uses
         self._dropped: dict[int, list[int]] = {}  # group -> handles
-        atexit.register(self._leak)
+        leak_at_exit(self._borrowed.values)
 
     def keep(self, handle: int, borrowed: Any) -> None:
         self._borrowed[handle] = borrowed
@@ -34,8 +44,3 @@ class Registry:
                 self.destroyed(handle)
             else:
                 self.drop(group, handle)
-
-    def _leak(self) -> None:
-        """The threads of the library may use them while the interpreter ends."""
-        for borrowed in list(self._borrowed.values()):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(borrowed))

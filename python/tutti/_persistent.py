@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 from ctypes import addressof, c_void_p
 from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, TypeVar
 
 from ._call import call_struct, local
+from ._dropped import leak_at_exit
 from ._errors import Error, InvalidArgument, WaitLimit, checked, fail
 from ._native import ErrorStruct, PersistentOpStruct, lib
 from ._status import BUSY
@@ -67,11 +66,7 @@ def _reap() -> None:
             lib.tutti_persistent_release(handle, None)
 
 
-@atexit.register
-def _leak() -> None:
-    """The threads of the library may write to borrowed memory while the interpreter ends: its owners must stay."""
-    for kept in list(_dropped):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+leak_at_exit(lambda: _dropped)
 
 
 class Persistent(Generic[T]):

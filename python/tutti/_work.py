@@ -7,8 +7,6 @@ dropped; entries of ended operations are removed when the next one starts.
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import os
 import threading
 import time
@@ -17,6 +15,7 @@ from ctypes import addressof, c_int, c_int32, c_int64, c_void_p
 from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVar
 
 from ._call import limit_ms, local
+from ._dropped import leak_at_exit
 from ._errors import BadState, CLASSES, Error, WaitLimit, checked, error_from, fail
 from ._native import ErrorStruct, lib
 from ._status import BAD_STATE, BUSY, CANCELLED
@@ -56,11 +55,7 @@ def _drop(handle: int) -> None:
     lib.tutti_work_release(handle)
 
 
-@atexit.register
-def _leak() -> None:
-    """The threads of the library may write to borrowed memory while the interpreter ends: its owners must stay."""
-    for keep in list(_running.values()):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
+leak_at_exit(_running.values)
 
 
 def sliced(wait: Callable[[int], int], timeout: Optional[float]) -> int:
