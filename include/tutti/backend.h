@@ -117,7 +117,9 @@ typedef struct tutti_op {
     uint32_t flags;     /* of the call */
     int32_t background; /* 0, or one of the two above */
     int32_t on_device;  /* 1: src and dst are memory of the group's device */
-    int32_t reserved;
+    /* out, if the op has failed: 1 = the backend may still access src and dst, until the process ends. The core then
+     * never frees memory of its own there. */
+    int32_t in_use;
     void *after; /* on_device: an event of the device after which src and dst are ready; NULL: now */
     /* If this is a chunk of an operation: that operation, which ranks compare; else NULL. */
     const struct tutti_op *whole;

@@ -100,14 +100,16 @@ static tutti_status run(void *state, tutti_op *op, tutti_error *error)
                               .begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(),
                               .item = op->kind == TUTTI_OP_BARRIER ? 1 : tti_dtype_size(op->dtype)};
     op->sequence = atomic_fetch_add_explicit(&c.lane->calls, 1, memory_order_relaxed) + 1;
-    const tutti_status status = tti_hier_usable(s, error);
+    tutti_status status = tti_hier_usable(s, error);
     if (status != TUTTI_OK) {
         return status;
     }
     if (!r || !r->run) {
         return tti_error_set(error, TUTTI_UNSUPPORTED, "backend hier has no %s", tutti_operation_name(op->kind));
     }
-    return r->run(&c, error);
+    status = r->run(&c, error);
+    op->in_use = atomic_load_explicit(&c.lane->in_use, memory_order_relaxed);
+    return status;
 }
 
 static uint32_t capabilities(void *state)

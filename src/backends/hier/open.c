@@ -14,6 +14,7 @@
 #include "backends/record.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 
 /*
  * Of a chunk each rank sends this much to each other host. Connections take turns (gloo's receive_order.h), and TCP
@@ -213,7 +214,7 @@ void tti_hier_close(void *state)
         tti_helper_end(&s->lane[i].helper);
         free(s->lane[i].inside.send_counts);
         free(s->lane[i].between.send_counts);
-        free(s->lane[i].scratch);
+        tti_memory_free_or_keep(s->lane[i].scratch, atomic_load_explicit(&s->lane[i].in_use, memory_order_relaxed));
     }
     close_engine(s->rail);
     close_engine(s->inner);

@@ -71,6 +71,7 @@ void tti_nccl_abort_call(struct tti_nccl_call *c, tutti_status status)
         append(c->error, "; ncclCommAbort has not returned, so the communicator is left behind");
     }
     if (lane->stuck) {
+        c->op->in_use = 1;
         append(c->error, "; the device may still use the tensors");
     }
 }

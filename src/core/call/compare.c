@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "engine/descriptor.h"
@@ -34,6 +35,7 @@ struct lane {
     struct ticket own;
     struct ticket *all; /* of every rank */
     uint64_t *lists;    /* of all_to_all_v: the own ones, then those of all ranks; NULL until they are needed */
+    bool in_use;        /* the engine may access them until the process ends (tutti_op) */
 };
 
 struct tti_comparison {
@@ -85,6 +87,14 @@ void tti_comparison_close(struct tti_comparison *x)
     if (!x) {
         return;
     }
+    bool in_use = false;
+    for (int32_t i = 0; i < TUTTI_MAX_LANES; i++) {
+        in_use = in_use || x->lanes[i].in_use;
+    }
+    if (in_use) { /* and what it points to */
+        tti_memory_keep(x);
+        return;
+    }
     for (int32_t i = 0; i < TUTTI_MAX_LANES; i++) {
         free(x->lanes[i].lists);
     }
@@ -110,6 +120,7 @@ static tutti_status gather(const struct tti_group *g, const tutti_op *op, const 
                       .recv_parts = {.outer = 1, .pitch = bytes * (size_t)g->size, .unit = 1, .each = (int64_t)bytes}};
     const tutti_status status = g->host_backend->ops->run(g->host_state, &round, error);
     if (status != TUTTI_OK) {
+        g->comparison->lanes[op->lane].in_use = round.in_use != 0;
         const tutti_error cause = *error;
         snprintf(error->message, sizeof(error->message), "before %s (%s): %.380s", tutti_operation_name(op->kind),
                  g->compares_all ? "check_calls" : "TUTTI_CANCELLABLE", cause.message);

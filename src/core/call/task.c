@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "core/call/compare.h"
 #include "core/call/wire.h"
 #include "core/group/backend/engines.h"
@@ -349,10 +350,10 @@ void tti_task_drop(struct tti_task *t)
 {
     struct tti_group *g = t->call.group;
     for (int32_t i = 0; i < t->side_count; i++) {
-        if (!tti_group_on_device(g)) {
-            free(t->sides[i].memory);
-        } else if (t->sides[i].memory) {
-            tti_staging_give(g, t->sides[i].memory);
+        if (tti_group_on_device(g)) {
+            tti_staging_give(g, t->sides[i].memory, t->op.in_use);
+        } else {
+            tti_memory_free_or_keep(t->sides[i].memory, t->op.in_use);
         }
     }
     t->side_count = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An all_reduce of f32 in a smaller format, for engines that do not convert themselves: each chunk is packed into memory
- * of the lane, reduced there by the engine's operations (backends/wire_all_reduce.c), and unpacked into the output. So it works on
- * every engine. Every element is folded alone, in the order of ranks, and chunks are whole blocks, so the result does
- * not depend on the chunk's size.
+ * of the lane, reduced there by the engine's operations (backends/wire_all_reduce.c), and unpacked into the output. So
+ * it works on every engine. Every element is folded alone, in the order of ranks, and chunks are whole blocks, so the
+ * result does not depend on the chunk's size.
  *
  * Cost beside the engine's for the packed bytes, with n bytes of f32: 3n loaded and stored for bf16, 2.5n for fp8.
  * Chunks are reduced one after the other, so the conversion does not overlap with the network; it is faster than most
@@ -16,11 +16,10 @@
 #include "backends/wire_all_reduce.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "kernels/wire_format.h"
-
-enum { FEW_BYTES = 2048 }; /* of memory that is on the stack */
 
 tutti_status tti_wire_check(tutti_wire wire, tutti_operation operation, tutti_error *error)
 {
@@ -87,13 +86,8 @@ static tutti_op chunk_of(const tutti_op *whole, size_t from, size_t count)
     return op;
 }
 
-/* Bytes for the largest chunk of the op; and for those of any op. */
-static size_t bytes_for(const struct tti_group *g, const tutti_op *op)
-{
-    return tti_wire_memory(op->wire, g->size, op->count < TTI_WIRE_MOST ? op->count : TTI_WIRE_MOST);
-}
-
-static size_t bytes_for_all(const struct tti_group *g)
+/* For the largest chunk of any op. */
+static size_t memory_bytes(const struct tti_group *g)
 {
     const size_t bf16 = tti_wire_memory(TUTTI_WIRE_BF16, g->size, TTI_WIRE_MOST);
     const size_t fp8 = tti_wire_memory(TUTTI_WIRE_FP8, g->size, TTI_WIRE_MOST);
@@ -103,11 +97,11 @@ static size_t bytes_for_all(const struct tti_group *g)
 tutti_status tti_wire_reserve(struct tti_group *g, const tutti_op *op, tutti_error *error)
 {
     void **const memory = &g->wire_memory[op->lane];
-    if (bytes_for(g, op) > FEW_BYTES && !*memory) {
-        *memory = aligned_alloc(4096, bytes_for_all(g));
+    if (!*memory) {
+        *memory = aligned_alloc(4096, memory_bytes(g));
         if (!*memory) {
             return tti_error_set(error, TUTTI_NO_MEMORY, "all_reduce: no memory to convert to %s (%zu bytes)",
-                                 tti_wire_format(op->wire)->name, bytes_for_all(g));
+                                 tti_wire_format(op->wire)->name, memory_bytes(g));
         }
     }
     return TUTTI_OK;
@@ -116,19 +110,21 @@ tutti_status tti_wire_reserve(struct tti_group *g, const tutti_op *op, tutti_err
 struct runner {
     const tutti_backend *engine;
     void *state;
+    int32_t in_use; /* a step has left the memory to the engine, see tutti_op */
 };
 
 static tutti_status run_step(void *self, tutti_op *op, tutti_error *error)
 {
-    const struct runner *r = self;
-    return r->engine->ops->run(r->state, op, error);
+    struct runner *r = self;
+    const tutti_status status = r->engine->ops->run(r->state, op, error);
+    r->in_use |= op->in_use;
+    return status;
 }
 
 tutti_status tti_wire_run(struct tti_group *g, const tutti_backend *engine, void *state, tutti_op *op,
                           tutti_error *error)
 {
-    _Alignas(64) unsigned char few[FEW_BYTES];
-    unsigned char *const memory = bytes_for(g, op) <= FEW_BYTES ? few : g->wire_memory[op->lane];
+    void **const memory = &g->wire_memory[op->lane];
     struct runner runner = {.engine = engine, .state = state};
     const struct tti_wire_engine ranks = {.rank = g->rank, .size = g->size, .run = run_step, .self = &runner};
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns(); /* all chunks share the deadline */
@@ -137,9 +133,13 @@ tutti_status tti_wire_run(struct tti_group *g, const tutti_backend *engine, void
     do {
         const size_t left = op->count - done;
         tutti_op chunk = chunk_of(op, done, left < TTI_WIRE_MOST ? left : TTI_WIRE_MOST);
-        status = tti_wire_all_reduce(&ranks, &chunk, memory, error);
+        status = tti_wire_all_reduce(&ranks, &chunk, *memory, error);
         op->sequence = chunk.sequence;
         done += chunk.count;
     } while (status == TUTTI_OK && done < op->count);
+    if (runner.in_use) {
+        tti_memory_keep(*memory);
+        *memory = NULL;
+    }
     return status;
 }

@@ -171,6 +171,9 @@ static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status fail
     op.flags |= round_before(x, k);
     tutti_status status = x->engine->ops->run(x->state, &op, error);
     x->op->sequence = op.sequence;
+    if (op.in_use) {
+        tti_staging_block_keep(x->group->staging, in);
+    }
     return status;
 }
 

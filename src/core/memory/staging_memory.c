@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "core/group/group_state.h"
 #include "core/memory/staging_state.h"
 
@@ -97,14 +98,35 @@ tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool th
     return status;
 }
 
+/* With the lock held. The block in which `memory` lies, or NULL. */
+static struct tti_staging_block *block_of(const struct tti_staging *s, const void *memory)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    for (size_t i = 0; i < s->block_count; i++) {
+        const uintptr_t begin = (uintptr_t)s->blocks[i].memory;
+        if (at >= begin && at - begin < s->blocks[i].bytes) {
+            return &s->blocks[i];
+        }
+    }
+    return NULL;
+}
+
 void tti_staging_block_give(struct tti_staging *s, const void *memory)
 {
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->block_count; i++) {
-        if (s->blocks[i].memory == memory) {
-            s->blocks[i].taken = s->blocks[i].kept;
-            break;
-        }
+    struct tti_staging_block *b = block_of(s, memory);
+    if (b) {
+        b->taken = b->kept;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void tti_staging_block_keep(struct tti_staging *s, const void *memory)
+{
+    pthread_mutex_lock(&s->lock);
+    struct tti_staging_block *b = block_of(s, memory);
+    if (b) {
+        b->kept = b->in_use = true;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -116,35 +138,38 @@ void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
     return tti_staging_block_take(g->staging, bytes, there, &memory, &room, NULL) == TUTTI_OK ? memory : NULL;
 }
 
-void tti_staging_give(struct tti_group *g, void *memory)
+void tti_staging_give(struct tti_group *g, const void *memory, int32_t in_use)
 {
-    tti_staging_block_give(g->staging, memory);
+    if (in_use) {
+        tti_staging_block_keep(g->staging, memory);
+    } else {
+        tti_staging_block_give(g->staging, memory);
+    }
 }
 
 /* Inside the device's scope. */
 void tti_staging_blocks_free(struct tti_staging *s)
 {
     for (size_t i = 0; i < s->block_count; i++) {
-        if (s->blocks[i].there) {
-            s->device->free(s->blocks[i].memory, NULL);
+        const struct tti_staging_block *b = &s->blocks[i];
+        if (b->in_use) {
+            tti_memory_keep(b->memory);
+        } else if (b->there) {
+            s->device->free(b->memory, NULL);
         } else {
-            s->device->free_host(s->blocks[i].memory, NULL);
+            s->device->free_host(b->memory, NULL);
         }
     }
 }
 
 /* The device may still copy from or to the block, so it stays taken until the group ends, also after it is given
  * back. */
-static void keep_block(struct tti_staging *s, const void *memory)
+static void keep_taken(struct tti_staging *s, const void *memory)
 {
-    const uintptr_t at = (uintptr_t)memory;
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->block_count; i++) {
-        const uintptr_t begin = (uintptr_t)s->blocks[i].memory;
-        if (at >= begin && at - begin < s->blocks[i].bytes) {
-            s->blocks[i].kept = true;
-            break;
-        }
+    struct tti_staging_block *b = block_of(s, memory);
+    if (b) {
+        b->kept = true;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -156,7 +181,7 @@ static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, 
 {
     status = tti_device_session_end(x, status, deadline_ns, error);
     if (!x->done) {
-        keep_block(g->staging, compact);
+        keep_taken(g->staging, compact);
     }
     return status;
 }

@@ -14,13 +14,15 @@ struct tti_staging;
 tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool there, void **memory, size_t *room,
                                     tutti_error *error);
 void tti_staging_block_give(struct tti_staging *s, const void *memory);
+/* The engine may access the block until the process ends: it is never freed. */
+void tti_staging_block_keep(struct tti_staging *s, const void *memory);
 
 /* Inside the device's scope. */
 void tti_staging_blocks_free(struct tti_staging *s);
 
-/* The same for a caller that has a group; NULL: there is no memory. */
+/* The same for a caller that has a group; NULL: there is no memory. `in_use`: as in tutti_op. */
 void *tti_staging_take(struct tti_group *group, size_t bytes, bool there);
-void tti_staging_give(struct tti_group *group, void *memory);
+void tti_staging_give(struct tti_group *group, const void *memory, int32_t in_use);
 
 /* Copies a tensor of the device into compact memory anywhere, or back, behind the event `after` (NULL: at once), and
  * waits until the copy is done; TIMEOUT at deadline_ns. */

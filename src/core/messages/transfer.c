@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "core/call/task.h"
 #include "core/group/group_table.h"
 #include "core/memory/staging_memory.h"
@@ -104,11 +105,11 @@ static void free_scratch(struct tti_transfer *t)
 {
     tutti_status why;
     if (t->device.device_type == kDLCPU) {
-        free(t->scratch);
+        tti_memory_free_or_keep(t->scratch, t->op.in_use);
     } else {
         struct tti_group *g = tti_group_acquire(t->handle, &why);
         if (g) {
-            tti_staging_give(g, t->scratch);
+            tti_staging_give(g, t->scratch, t->op.in_use);
             tti_group_release(g);
         }
     }
@@ -120,10 +121,12 @@ void tti_transfer_drop(struct tti_transfer *t)
     if (t->scratch) {
         free_scratch(t);
     }
-    if (t->managed) {
+    if (t->managed && t->op.in_use && t->op.dst == t->managed->dl_tensor.data) {
+        tti_memory_keep(t->managed);
+    } else if (t->managed) {
         t->managed->deleter(t->managed);
-        t->managed = NULL;
     }
+    t->managed = NULL;
     if (t->after) {
         tti_staging_unmark(t->device, t->after);
         t->after = NULL;

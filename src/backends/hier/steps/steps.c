@@ -37,6 +37,9 @@ static tutti_status run(struct tti_hier_call *c, const tutti_engine *engine, tut
     if (status == TUTTI_OK) {
         return status;
     }
+    if (op->in_use) {
+        atomic_store_explicit(&c->lane->in_use, 1, memory_order_relaxed);
+    }
     status = tti_hier_fail(c->s, engine, c->op->lane, polls, error);
     const int64_t elapsed_ms = (tti_now_ns() - c->begun_ns) / 1000000;
     const bool too_soon = status == TUTTI_TIMEOUT && (op->timeout_ms < 0 || elapsed_ms < op->timeout_ms / 2);

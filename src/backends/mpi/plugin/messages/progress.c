@@ -101,8 +101,20 @@ static void add_active(struct tti_mpi_messages *m, struct tti_mpi_request *r)
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
+/* Whether MPI has not completed all of the data. */
+static bool is_in_use(const struct tti_mpi_request *r)
+{
+    for (size_t i = 0; r->chunks && i < r->chunk_count; i++) {
+        if (r->chunks[i] != MPI_REQUEST_NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_status status)
 {
+    r->op->in_use = status != TUTTI_OK && is_in_use(r);
     if (m->profile && status == TUTTI_OK) {
         const bool received = r->op->kind == TUTTI_OP_RECV; /* the message may be shorter than the tensor */
         tti_mpi_profile_add(m->profile, r->op->kind, received ? (uint64_t)r->info.bytes : tti_mpi_op_bytes(r->op, 0),
