@@ -13,15 +13,32 @@
  *   DOUBLE_FAIL_CALL    ... in this call, counted for each function, from 1
  *   DOUBLE_FAIL_ABSENT  ... without taking part, so the other ranks wait for ever
  *   DOUBLE_FAIL_PROBE   MPI_Improbe for messages fails on that rank
+ *   DOUBLE_SLOW_MS      for so long the data of a broadcast are on their way on the rank that sets it; `double_slow`
+ *                       points to where MPI receives them
+ *   DOUBLE_ONE_THREAD   only the thread that has started MPI may receive messages or wait
  *   DOUBLE_NO_MEMORY    a text of which strdup makes no copy, or a variable that setenv does not set
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_t starter;
+
+static void check_thread(void)
+{
+    if (getenv("DOUBLE_ONE_THREAD") && !pthread_equal(pthread_self(), starter)) {
+        fprintf(stderr, "double: a call from another thread\n");
+        _exit(98);
+    }
+}
 
 static const char *level_name(int level)
 {
@@ -68,6 +85,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     printf("double: level %s\n", level_name(required));
     for_each(getenv("DOUBLE_SHOW"), show_variable);
     const int code = PMPI_Init_thread(argc, argv, required, provided);
+    starter = pthread_self();
     if (getenv("DOUBLE_CVARS") && MPI_T_init_thread(MPI_THREAD_SINGLE, &level) == MPI_SUCCESS) {
         for_each(getenv("DOUBLE_CVARS"), show_cvar);
     }
@@ -131,6 +149,7 @@ int MPI_Improbe(int from, int tag, MPI_Comm comm, int *found, MPI_Message *messa
 {
     const char *where = getenv("DOUBLE_FAIL_RANK");
     int rank = -1;
+    check_thread();
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (tag == TAG_ENVELOPE && getenv("DOUBLE_FAIL_PROBE") && where && rank == atoi(where)) {
         return failure(comm);
@@ -223,4 +242,37 @@ int MPI_Isend(const void *memory, int count, MPI_Datatype type, int to, int tag,
         return failure(comm);
     }
     return PMPI_Isend(memory, count, type, to, tag, comm, request);
+}
+
+void *double_slow;
+static MPI_Request slow_request;
+static int64_t slow_until_ms;
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int MPI_Ibcast(void *memory, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request)
+{
+    const char *ms = getenv("DOUBLE_SLOW_MS");
+    const int code = PMPI_Ibcast(memory, count, type, root, comm, request);
+    if (ms) {
+        double_slow = memory;
+        slow_request = *request;
+        slow_until_ms = now_ms() + strtoll(ms, NULL, 10);
+    }
+    return code;
+}
+
+int MPI_Test(MPI_Request *request, int *done, MPI_Status *status)
+{
+    check_thread();
+    if (double_slow && *request == slow_request && now_ms() < slow_until_ms) {
+        *done = 0;
+        return MPI_SUCCESS;
+    }
+    return PMPI_Test(request, done, status);
 }

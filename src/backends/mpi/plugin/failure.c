@@ -85,7 +85,7 @@ static void send_last(const struct tti_mpi_group *g, int rank, int bytes, int ta
     }
 }
 
-void tti_mpi_notify_left(struct tti_mpi_group *g)
+void tti_mpi_notify_left(struct tti_mpi_group *g, bool finalizes)
 {
     g->left_envelope = (struct tti_mpi_envelope_head){.data_tag = TTI_MPI_RANK_LEFT};
     tti_mpi_enter();
@@ -95,7 +95,8 @@ void tti_mpi_notify_left(struct tti_mpi_group *g)
         }
         send_last(g, r, (int)sizeof(g->left_envelope), TTI_MPI_TAG_ENVELOPE, g->control);
         for (int i = 0; i < g->lanes && !g->blocking; i++) {
-            send_last(g, r, TTI_MPI_LEFT_BYTES, TTI_MPI_TAG_ENTRY, g->lane[i].comm);
+            const bool between = finalizes && g->lane[i].ended_well;
+            send_last(g, r, between ? TTI_MPI_LEFT_BETWEEN : TTI_MPI_LEFT_INSIDE, TTI_MPI_TAG_ENTRY, g->lane[i].comm);
         }
     }
     tti_mpi_leave();
@@ -122,7 +123,7 @@ tutti_status tti_mpi_poll_left(struct tti_mpi_group *g, const struct tti_mpi_lan
             MPI_Get_count(&status, MPI_BYTE, &bytes);
         }
         tti_mpi_leave();
-        if (bytes == TTI_MPI_LEFT_BYTES) {
+        if (bytes == TTI_MPI_LEFT_INSIDE) {
             return tti_mpi_peer_left(g, tutti_operation_name(atomic_load_explicit(&lane->inside, memory_order_relaxed)),
                                      r, error);
         }

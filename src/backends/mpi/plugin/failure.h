@@ -9,12 +9,13 @@
 void tti_mpi_fail(struct tti_mpi_group *g, const tutti_error *cause);
 /* At the end of the process: fails the group on this rank only. */
 void tti_mpi_fail_locally(struct tti_mpi_group *g, const tutti_error *cause);
-/* Afterwards, when no thread is in MPI any more: ranks that need this one get PEER_LEFT instead of waiting for it. */
-void tti_mpi_notify_left(struct tti_mpi_group *g);
+/* Afterwards, when no thread is in MPI any more: ranks that need this one get PEER_LEFT instead of waiting for it.
+ * `finalizes`: the process calls MPI_Finalize. */
+void tti_mpi_notify_left(struct tti_mpi_group *g, bool finalizes);
 
 /* PEER_LEFT, which fails the group: `what` has waited for that rank. */
 tutti_status tti_mpi_peer_left(struct tti_mpi_group *g, const char *what, int rank, tutti_error *error);
-/* For a call that waits for data: PEER_LEFT if a rank has left instead of entering its next call. */
+/* For a call that waits for data: PEER_LEFT if a rank has left before it had ended this call. */
 tutti_status tti_mpi_poll_left(struct tti_mpi_group *g, const struct tti_mpi_lane *lane, tutti_error *error);
 /* OK, or REVOKED with the cause. `poll`: also receives failure notices of other ranks. */
 tutti_status tti_mpi_check(struct tti_mpi_group *g, bool poll, tutti_error *error);

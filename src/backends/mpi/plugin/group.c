@@ -205,6 +205,7 @@ static bool lane_make(struct tti_mpi_lane *lane, int size)
     const size_t n = (size_t)size;
     atomic_init(&lane->awaited, -1);
     lane->comm = MPI_COMM_NULL;
+    lane->ended_well = true;
     lane->records = aligned_alloc(64, n * TTI_MPI_RECORD_STEP);
     lane->data = calloc(n, sizeof(*lane->data));
     lane->scales = calloc(n, sizeof(*lane->scales));

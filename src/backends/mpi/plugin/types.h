@@ -43,8 +43,11 @@ struct tti_mpi_call_record {
 };
 static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
 
-/* A rank that ends its process sends this many bytes instead of its next call record. No call record is so short. */
-#define TTI_MPI_LEFT_BYTES 1
+/* The bytes that a rank sends instead of its next call record when its process ends. No call record is so short. */
+enum {
+    TTI_MPI_LEFT_INSIDE = 1, /* in the middle of a call: ranks still inside wait for it in vain */
+    TTI_MPI_LEFT_BETWEEN = 2 /* after a call has ended well: MPI_Finalize sends what ranks still inside need of it */
+};
 
 /* The most bytes of data that are sent with a call record: every MPI library sends them eagerly. */
 #define TTI_MPI_SMALL       2048u
@@ -66,6 +69,7 @@ struct tti_mpi_lane {
     int64_t seen_call;       /* by the watchdog */
     int ticks;               /* likewise: how long it has seen this call */
     bool reported;           /* likewise: a group has failed with this call in progress */
+    bool ended_well;         /* the last call; also before the first one */
     _Atomic int32_t awaited; /* the lowest rank that an entry barrier waits for, or -1; relaxed: a hint for sentences */
     bool ends_at_entry;      /* the call in progress does */
     int64_t seen_tick;       /* of a coarse clock, see may_be_late in entry_barrier.c */

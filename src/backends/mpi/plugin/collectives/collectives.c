@@ -127,6 +127,7 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     if (status == TUTTI_OK && !done) {
         status = dispatch(&c);
     }
+    lane->ended_well = status == TUTTI_OK;
     end(lane);
     return status;
 }

@@ -63,11 +63,10 @@ static void end_group(struct tti_mpi_group *g, void *unused)
     tti_mpi_fail_locally(g, &cause);
 }
 
-static void notify_if_retired(struct tti_mpi_group *g, void *unused)
+static void notify_if_retired(struct tti_mpi_group *g, void *fails)
 {
-    (void)unused;
     if (g->retired) {
-        tti_mpi_notify_left(g);
+        tti_mpi_notify_left(g, !*(const bool *)fails);
     }
 }
 
@@ -114,7 +113,7 @@ const char *tti_mpi_quiesce(bool fails)
         }
         nanosleep(&pause, NULL);
     }
-    tti_mpi_for_each_open(notify_if_retired, NULL);
+    tti_mpi_for_each_open(notify_if_retired, &fails);
     return NULL;
 }
 

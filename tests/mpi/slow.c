@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data of a broadcast are on their way for a long time on rank 1, by double.c, while rank 0 has ended the call. For
+ * two ranks. The program does not use MPI itself.
+ *
+ *   left   rank 0 ends its process meanwhile: the call of rank 1 ends well all the same, and only its next one fails
+ *   kept   the deadline of rank 1 passes first: the memory that MPI may still write to is not used for anything else
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tutti/tutti.h>
+
+enum { COUNT = 3000, BLOCKS = 64 }; /* more than travels with the call record */
+
+static int rank;
+
+static void expect(int holds, const char *what, const tutti_error *error)
+{
+    if (!holds) {
+        fprintf(stderr, "FAILED: rank %d: %s: %s: %s\n", rank, what, tutti_status_name(error->status), error->message);
+        exit(1);
+    }
+}
+
+static void left(tutti_group *world)
+{
+    static int32_t values[COUNT];
+    const int64_t count = COUNT;
+    tutti_error error;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I32);
+    if (rank == 0) {
+        values[0] = values[COUNT - 1] = 7;
+    } else {
+        setenv("DOUBLE_SLOW_MS", "500", 1);
+    }
+    tutti_status status = tutti_broadcast(world, &t, 0, TUTTI_CALL(.error = &error));
+    expect(status == TUTTI_OK && values[0] == 7 && values[COUNT - 1] == 7, "the broadcast", &error);
+    if (rank == 0) {
+        exit(0); /* with the group open */
+    }
+    status = tutti_barrier(world, TUTTI_CALL(.error = &error));
+    expect(status == TUTTI_PEER_LEFT && error.suspect == 0, "the next call", &error);
+}
+
+/* Whether new memory of the size that MPI has lies where MPI may write. */
+static int is_used_again(void)
+{
+    void **const memory = dlsym(RTLD_DEFAULT, "double_slow");
+    const size_t bytes = COUNT * sizeof(int32_t);
+    void *blocks[BLOCKS];
+    int found = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(bytes);
+        const uintptr_t at = (uintptr_t)blocks[i];
+        const uintptr_t begin = (uintptr_t)*memory;
+        found = found || (at < begin + bytes && begin < at + bytes);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        free(blocks[i]);
+    }
+    return found;
+}
+
+static void kept(tutti_group *world)
+{
+    static int32_t values[2 * COUNT];
+    int64_t count = COUNT;
+    int64_t stride = 2;
+    tutti_group *g = NULL;
+    tutti_error error;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I32);
+    t.strides = &stride;
+    expect(tutti_group_split(world, 0, rank, NULL, &g, &error) == TUTTI_OK, "split", &error);
+    if (rank == 1) {
+        setenv("DOUBLE_SLOW_MS", "3600000", 1);
+    }
+    const tutti_status status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = 2000, .error = &error));
+    if (rank == 1) {
+        expect(status == TUTTI_TIMEOUT, "the deadline", &error);
+        expect(!is_used_again(), "the memory of MPI is used again", &error);
+    }
+    tutti_group_destroy(g, NULL);
+    tutti_group_destroy(world, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const settings[] = {"mpi.blocking=never", NULL};
+    tutti_group *world = NULL;
+    tutti_error error;
+    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .settings = settings), &world, &error) == TUTTI_OK, "init",
+           &error);
+    rank = tutti_group_rank(world);
+    if (argc > 1 && strcmp(argv[1], "left") == 0) {
+        left(world);
+    } else {
+        kept(world);
+    }
+    return 0;
+}
