@@ -39,9 +39,11 @@ enum {
                                            TUTTI_CANCELLABLE. Only the core sets it */
     TUTTI_CAP_DROPS_NAN = 1 << 16,      /* a fact: the engine's MIN and MAX of floats may ignore NaNs where another rank
                                            has a number, and may give a zero of either sign */
-    TUTTI_CAP_WIRE = 1 << 17            /* a fact: runs ops with `wire` for which `supports` returns a text. All others
+    TUTTI_CAP_WIRE = 1 << 17,           /* a fact: runs ops with `wire` for which `supports` returns a text. All others
                                            reach the backend as operations on packed chunks, between conversions of the
                                            core: all_reduce of bf16, or all_to_all and all_gather of u8 */
+    TUTTI_CAP_OWN_THREAD = 1 << 18      /* a fact: an operation must run on the thread that has called it (MPI at the
+                                           level single or funneled) */
 };
 
 /** Arguments of a backend's `abort` in place of a lane. */

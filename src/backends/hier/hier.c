@@ -116,9 +116,10 @@ static uint32_t capabilities(void *state)
 {
     const struct tti_hier *s = state;
     if (!s->inner) {
-        return s->flat->capabilities & PROMISES;
+        return s->flat->capabilities & (PROMISES | TUTTI_CAP_OWN_THREAD);
     }
-    return (s->inner->capabilities & s->flat->capabilities & TUTTI_CAP_SAME_BITS) | TUTTI_CAP_WIRE;
+    return (s->inner->capabilities & s->flat->capabilities & TUTTI_CAP_SAME_BITS) | TUTTI_CAP_WIRE |
+           (s->flat->capabilities & TUTTI_CAP_OWN_THREAD);
 }
 
 /* ---- description ------------------------------------------------------------------------------------------------- */

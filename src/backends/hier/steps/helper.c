@@ -2,7 +2,8 @@
 /*
  * The helper thread of a lane. It runs the steps between hosts while the lane's own thread runs those inside the host.
  * It is started when a lane first has a tensor of several chunks, and sleeps on a condition variable between jobs: a
- * job takes a network's time, so the wake-up does not count.
+ * job takes a network's time, so the wake-up does not count. For an engine that no other thread may enter there is no
+ * thread: a job runs when it is posted.
  */
 #include "backends/hier/steps/helper.h"
 
@@ -44,6 +45,9 @@ static void *serve(void *argument)
 
 static tutti_status start(struct tti_helper *h, tutti_error *error)
 {
+    if (h->has_no_thread) {
+        return TUTTI_OK;
+    }
     const int code = tti_thread_create(&h->thread, NULL, serve, h);
     h->started = code == 0;
     return code == 0 ? TUTTI_OK : tti_error_system(error, code, "no thread for the steps between hosts can be started");
@@ -75,6 +79,10 @@ tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *use
             h->user = user;
         }
         h->posted++;
+        if (h->has_no_thread) {
+            h->status = h->status == TUTTI_OK ? job(user, &h->error) : h->status;
+            h->ended++;
+        }
         pthread_cond_broadcast(&h->changed);
     }
     pthread_mutex_unlock(&h->lock);

@@ -3,13 +3,15 @@
 #include "backends/mpi/plugin/collectives/collectives.h"
 #include "backends/mpi/plugin/failure.h"
 #include "backends/mpi/plugin/group.h"
+#include "backends/mpi/plugin/library/library.h"
 #include "backends/mpi/plugin/library/start.h"
 #include "backends/mpi/plugin/messages/postings.h"
 
 static uint32_t capabilities(void *state)
 {
     const struct tti_mpi_group *g = state;
-    return (g->blocking ? 0 : TUTTI_CAP_CHECKS_CALLS) | g->device;
+    const bool serialized = tti_mpi_library.level >= MPI_THREAD_SERIALIZED;
+    return (g->blocking ? 0 : TUTTI_CAP_CHECKS_CALLS) | (serialized ? 0 : TUTTI_CAP_OWN_THREAD) | g->device;
 }
 
 static size_t staging_bytes(void *state)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tensors of several chunks over hier, with MPI at the level single between the hosts. Under double.c, which allows one
+ * thread in MPI. The program does not use MPI itself.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <tutti/backend.h>
+#include <tutti/tutti.h>
+
+enum { COUNT = 1 << 18 };
+
+static tutti_group *world;
+static int rank;
+static int size;
+
+static void expect(int holds, const char *what, const tutti_error *error)
+{
+    if (!holds) {
+        fprintf(stderr, "FAILED: rank %d: %s: %s: %s\n", rank, what, tutti_status_name(error->status), error->message);
+        exit(1);
+    }
+}
+
+static int32_t value(int from, int to, int64_t i)
+{
+    return (int32_t)(i * 7 + from * 1000 + to);
+}
+
+static void sum(void)
+{
+    static int32_t values[COUNT];
+    const int64_t count = COUNT;
+    tutti_error error;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I32);
+    for (int64_t i = 0; i < COUNT; i++) {
+        values[i] = value(rank, 0, i);
+    }
+    expect(tutti_all_reduce(world, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error)) == TUTTI_OK, "all_reduce", &error);
+    for (int64_t i = 0; i < COUNT; i++) {
+        int32_t expected = 0;
+        for (int r = 0; r < size; r++) {
+            expected += value(r, 0, i);
+        }
+        expect(values[i] == expected, "a sum", &error);
+    }
+}
+
+static void exchange(void)
+{
+    const int64_t count = (int64_t)size * COUNT;
+    int32_t *from = malloc((size_t)count * sizeof(*from));
+    int32_t *to = malloc((size_t)count * sizeof(*to));
+    tutti_error error = {.status = TUTTI_NO_MEMORY};
+    expect(from && to, "memory", &error);
+    for (int64_t i = 0; i < count; i++) {
+        from[i] = value(rank, (int)(i / COUNT), i % COUNT);
+    }
+    DLTensor in = tutti_tensor_1d(from, &count, TUTTI_I32);
+    DLTensor out = tutti_tensor_1d(to, &count, TUTTI_I32);
+    expect(tutti_all_to_all(world, &in, &out, 0, TUTTI_CALL(.error = &error)) == TUTTI_OK, "all_to_all", &error);
+    for (int64_t i = 0; i < count; i++) {
+        expect(to[i] == value((int)(i / COUNT), rank, i % COUNT), "a part", &error);
+    }
+    free(from);
+    free(to);
+}
+
+int main(void)
+{
+    static const char *const settings[] = {"hier.outer=mpi", "hier.chunk=64K", "mpi.thread_level=single", NULL};
+    tutti_error error;
+    expect(tutti_init(TUTTI_CONFIG(.backend = "hier", .settings = settings), &world, &error) == TUTTI_OK, "init",
+           &error);
+    rank = tutti_group_rank(world);
+    size = tutti_group_size(world);
+    expect((tutti_group_capabilities(world) & TUTTI_CAP_OWN_THREAD) != 0, "the fact is known", &error);
+    for (int i = 0; i < 3; i++) {
+        sum();
+        exchange();
+    }
+    tutti_group_destroy(world, NULL);
+    tutti_finalize(NULL);
+    return 0;
+}
