@@ -1,27 +1,91 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No memory on one rank for the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks, and
- * no value written. That rank has no data to send. With memory again the group works.
+ * No memory on one rank. For the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks, and
+ * no value written; that rank has no data to send, and with memory again the group works. At any allocation while
+ * messages are posted: the call fails, and nothing uses its messages afterwards.
  */
 #include "api/group/init_processes.h"
 
 #include <stdbool.h>
+#include <tutti/recovery.h>
 
-#define RANKS 3
-#define COUNT 200
+#define RANKS  3
+#define COUNT  200
+#define LARGE  100000
+#define BLOCKS 64
 
-static bool fails;
+static _Thread_local int fails_in; /* so many allocations of this thread; 0: none */
 
 static bool allocation_fails(void)
 {
-    const bool now = fails;
-    fails = false; /* the next allocation succeeds */
+    const bool now = fails_in == 1; /* the next one succeeds */
+    fails_in -= fails_in > 0;
     return now;
 }
 
 #include "allocator.h"
 
 static char store[64];
+
+/* Overwrites what has been freed. */
+static void reuse(size_t bytes)
+{
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = malloc(bytes);
+        memset(blocks[i], 0xff, bytes);
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+        free(blocks[i]);
+    }
+}
+
+/* Rank 0 posts a receive and a send at once, and its n-th allocation there fails, while the worker makes progress for
+ * another receive. True if it has made fewer allocations: all messages have arrived. */
+static bool interrupt(tutti_group *world, int32_t rank, int n)
+{
+    static float large[LARGE];
+    static float small[2];
+    const int64_t count = LARGE;
+    const int64_t one = 1;
+    tutti_group *g = NULL;
+    tutti_work *pending = NULL;
+    tutti_error e;
+    int32_t enough = 1;
+    DLTensor big = tutti_tensor_1d(large, &count, TUTTI_F32);
+    DLTensor few = tutti_tensor_1d(&small[0], &one, TUTTI_F32);
+    DLTensor other = tutti_tensor_1d(&small[1], &one, TUTTI_F32);
+    DLTensor flag = tutti_tensor_1d(&enough, &one, TUTTI_I32);
+    EXPECT_OK(tutti_group_split(world, 0, rank, NULL, &g, &e));
+    if (rank == 0) {
+        EXPECT_OK(tutti_recv_async(g, &other, 1, 9, NULL, NULL, &pending));
+        EXPECT_OK(tutti_batch_begin(g, &e));
+        EXPECT_OK(tutti_send(g, &big, 1, 1, NULL));
+        EXPECT_OK(tutti_recv(g, &few, 1, 2, NULL, NULL));
+        fails_in = n;
+        const tutti_status status = tutti_batch_end(g, TUTTI_CALL(.error = &e));
+        enough = fails_in > 0;
+        fails_in = 0;
+        EXPECT(status == TUTTI_OK || !enough);
+        if (status != TUTTI_OK) {
+            EXPECT_OK(tutti_group_abort(g, &e)); /* the first allocations come before the engine's */
+        }
+        for (size_t bytes = 64; bytes <= 4096; bytes += 64) {
+            reuse(bytes);
+        }
+    } else if (rank == 1) {
+        tutti_recv(g, &big, 0, 1, NULL, NULL);
+        tutti_send(g, &few, 0, 2, NULL);
+        tutti_send(g, &other, 0, 9, NULL);
+    }
+    if (pending) {
+        tutti_work_wait(pending, TUTTI_FOREVER);
+        EXPECT_OK(tutti_work_release(pending));
+    }
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+    EXPECT_OK(tutti_broadcast(world, &flag, 0, NULL));
+    return enough;
+}
 
 static void run(int32_t rank, void *user)
 {
@@ -39,13 +103,15 @@ static void run(int32_t rank, void *user)
     EXPECT_OK(tutti_init(
         TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = 60000), &g,
         &e));
-    fails = rank == 1;
+    fails_in = rank == 1;
     const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e));
-    EXPECT(!fails && status == (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH));
+    EXPECT(fails_in == 0 && status == (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH));
     EXPECT(strstr(e.message, rank == 1 ? "no memory to pack" : "rank 1") != NULL);
     EXPECT(x[0] == 1 && x[2 * COUNT - 2] == 1);
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
     EXPECT(x[0] == RANKS && x[1] == 1 && x[2 * COUNT - 2] == RANKS);
+    for (int n = 1; !interrupt(g, rank, n); n++) {
+    }
     EXPECT_OK(tutti_group_destroy(g, NULL));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <new>
 
 #include "backends/gloo/plugin/messages/messages.h"
 
@@ -40,6 +41,17 @@ void Messages::end_late(Posting &p)
     p.error.scope = TUTTI_SCOPE_GROUP;
     group_.fail(p.error);
     end_all(p, TUTTI_TIMEOUT);
+}
+
+/* Under the lock. An exception has interrupted the posting, and other postings with it perhaps: fails the group, so that
+ * no list keeps requests of a posting that goes out of scope. */
+void Messages::end_by(const std::exception &e, Posting &p)
+{
+    const bool no_memory = dynamic_cast<const std::bad_alloc *>(&e) != nullptr;
+    tti_error_set(&p.error, no_memory ? TUTTI_NO_MEMORY : TUTTI_BACKEND, "gloo: messages: %.300s", e.what());
+    p.error.scope = TUTTI_SCOPE_GROUP;
+    group_.fail(p.error);
+    end_all(p, p.error.status);
 }
 
 /* The rank whose lost connection ends a receive from `from`, or a send to it; -1: none. Another rank may still send
@@ -123,18 +135,22 @@ tutti_status Messages::start(Posting &p, tutti_op *const *ops, size_t count, int
         p.requests[i].posting = &p;
     }
     const std::lock_guard<std::mutex> guard(lock_);
-    for (Request &r : p.requests) {
-        r.op->sequence = ++sequence_;
-        if (r.op->kind == TUTTI_OP_SEND) {
-            post_send(r);
-        } else {
-            post_recv(r);
+    try {
+        for (Request &r : p.requests) {
+            r.op->sequence = ++sequence_;
+            if (r.op->kind == TUTTI_OP_SEND) {
+                post_send(r);
+            } else {
+                post_recv(r);
+            }
         }
+        if (p.open > 0) {
+            progress();
+        }
+    } catch (const std::exception &e) {
+        end_by(e, p);
     }
-    if (p.open > 0) {
-        progress();
-    }
-    return TUTTI_OK;
+    return p.status;
 }
 
 /* Writes all statuses. The error is that of the first operation that failed. */
@@ -176,7 +192,12 @@ tutti_status Messages::run(tutti_op *const *ops, size_t count, int64_t timeout_m
         *error = p.error;
         return status;
     }
-    attend(&p, TTI_NEVER);
+    try {
+        attend(&p, TTI_NEVER);
+    } catch (const std::exception &e) {
+        const std::lock_guard<std::mutex> guard(lock_);
+        end_by(e, p);
+    }
     return result(p, error);
 }
 
