@@ -61,6 +61,12 @@ check_equal "$(cat "$work/logs/deep/rank-0.out")" "out 0" "log of the rank that 
 check_equal "$(cat "$work/out")" "out 0" "--log-dir with --only-rank"
 run_tutti run -n 1 --log-dir "$work/logs" --max-restarts 1 sh -c 'echo try $TUTTI_RESTART_COUNT; exit 1'
 check_equal "$(cat "$work/logs/rank-0.out")" "$(printf 'try 0\ntry 1')" "a restart continues the log"
+mkdir "$work/full"
+ln -s /dev/full "$work/full/rank-0.out"
+run_tutti run -n 1 --log-dir "$work/full" sh -c 'echo one; echo two'
+check_status 0 "a log on a full disk"
+check_equal "$(cat "$work/out")" "$(printf 'one\ntwo')" "output without its log"
+check_count err '^tutti run: rank 0: its log of stdout ends here, since it cannot be written: No space left' 1 "a full disk"
 run_tutti run -n 1 --log-dir /proc/no true
 check_status 125 "--log-dir that cannot be made"
 check_line err 'cannot create the directory /proc/no' "--log-dir that cannot be made"

@@ -283,12 +283,15 @@ static void end_stream(struct tti_output *output, struct stream *stream)
     close_stream(stream);
 }
 
-static void write_log(struct stream *stream, const char *bytes, size_t length)
+static void write_log(struct tti_output *output, struct stream *stream, const char *bytes, size_t length)
 {
     while (stream->info.log_fd >= 0 && length > 0) {
         ssize_t written = write(stream->info.log_fd, bytes, length);
         if (written < 0 && errno != EINTR) {
-            close(stream->info.log_fd); /* disk full: the job is worth more than its log */
+            tti_output_message(output, "rank %d: its log of %s ends here, since it cannot be written: %s",
+                               stream->info.rank, stream->info.target == STDERR_FILENO ? "stderr" : "stdout",
+                               strerror(errno));
+            close(stream->info.log_fd); /* the job is worth more than its log */
             stream->info.log_fd = -1;
             return;
         }
@@ -305,7 +308,7 @@ static bool read_stream(struct tti_output *output, struct stream *stream)
     char bytes[16384];
     ssize_t length = read(stream->info.fd, bytes, sizeof(bytes));
     if (length > 0) {
-        write_log(stream, bytes, (size_t)length);
+        write_log(output, stream, bytes, (size_t)length);
         take_bytes(output, stream, bytes, (size_t)length);
         return true;
     }
