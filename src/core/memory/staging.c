@@ -24,12 +24,12 @@
 #include "core/memory/staging_state.h"
 #include "engine/descriptor.h"
 
-#define DRAIN_NS  1000000000 /* for copies under way when an operation has failed */
-#define FEW_RANKS 16         /* up to as many, the counts of a chunk are on the stack */
+#define DRAIN_NS 1000000000 /* for copies under way when an operation has failed */
 
 tutti_status tti_staging_create(struct tti_group *g, DLDevice device, struct tti_staging **staging, tutti_error *error)
 {
-    struct tti_staging *s = calloc(1, sizeof(*s));
+    const size_t counts = 2 * (size_t)g->size * (size_t)g->lanes;
+    struct tti_staging *s = calloc(1, sizeof(*s) + counts * sizeof(s->counts[0]));
     if (!s) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group on a device");
     }
@@ -291,25 +291,17 @@ tutti_status tti_staging_run(struct tti_group *g, const tutti_backend *engine, v
                              tutti_error *error)
 {
     struct tti_staging *s = g->staging;
-    int64_t few[2 * FEW_RANKS];
     struct staged_run x = {.group = g,
                            .op = op,
                            .engine = engine,
                            .state = state,
                            .device = s->device,
                            .pipeline = &s->lanes[op->lane],
+                           .counts = s->counts + 2 * (size_t)g->size * (size_t)op->lane,
                            .error = error};
     op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns();
     x.deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
-    x.counts = g->size <= FEW_RANKS ? few : malloc(2 * (size_t)g->size * sizeof(*x.counts));
-    if (!x.counts) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the counts of %d ranks", (int)g->size);
-    }
     tti_chunks_cut(&x.chunks, op, g->rank, g->size, chunk_bytes(g, engine, state));
     /* A cancelled call, or one without memory, copies nothing: the engine reports it to the other ranks. */
-    const tutti_status status = op->failed != TUTTI_OK ? run_chunk(&x, 0, op->failed, error) : run_in_chunks(&x);
-    if (x.counts != few) {
-        free(x.counts);
-    }
-    return status;
+    return op->failed != TUTTI_OK ? run_chunk(&x, 0, op->failed, error) : run_in_chunks(&x);
 }

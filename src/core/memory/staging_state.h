@@ -43,6 +43,7 @@ struct tti_staging {
     struct tti_staging_block *blocks;
     size_t block_count;
     size_t block_room;
+    int64_t counts[]; /* of a chunk: two for each rank, for each lane; used by the thread that owns the lane */
 };
 
 #endif
