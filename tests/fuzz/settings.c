@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_expect(status == TUTTI_OK && memcmp(&inherited, &resolved, sizeof(resolved)) == 0,
                     "a sub-group has other settings than its parent");
     }
-    status = tti_world_from_environment(&world, &error);
+    status = tti_world_from_environment(false, &world, &error);
     check_error(status, &error);
     fuzz_expect(status != TUTTI_OK || (world.size > 0 && world.rank >= 0 && world.rank < world.size),
                 "a rank outside its world");

@@ -215,7 +215,7 @@ static tutti_status init_without_memory(tutti_group **group, tutti_error *e)
 {
     struct tti_world world;
     struct tti_store *store = NULL;
-    tutti_status status = tti_world_from_environment(&world, e);
+    tutti_status status = tti_world_from_environment(false, &world, e);
     if (status == TUTTI_OK) {
         status = tti_store_open(world.store_url, world.serve, 60000, &store, e);
     }

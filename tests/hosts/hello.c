@@ -76,7 +76,7 @@ static int find_world(bool stays)
     struct tti_world world;
     tutti_error error;
     struct tti_store *store = NULL;
-    if (tti_world_from_environment(&world, &error) != TUTTI_OK ||
+    if (tti_world_from_environment(false, &world, &error) != TUTTI_OK ||
         tti_store_open(world.store_url, world.serve, TIMEOUT_MS, &store, &error) != TUTTI_OK) {
         return fail(-1, "join", error.message);
     }

@@ -130,7 +130,7 @@ void tti_info_gather(struct tti_info *info, bool again)
     choose_auto(info);
     info->site_error.status =
         tti_site_find(tti_setting(&info->settings, TTI_SET_SHM_DIRECTORY), &info->site, &info->site_error);
-    info->world_error.status = tti_world_from_environment(&info->world, &info->world_error);
+    info->world_error.status = tti_world_from_environment(false, &info->world, &info->world_error);
     gather_tuning(info, again);
 }
 
@@ -165,6 +165,7 @@ void tti_info_capabilities(uint32_t capabilities, char *text, size_t capacity)
         {TUTTI_CAP_CANCEL_FLAGGED, "cancel_flagged"},
         {TUTTI_CAP_DROPS_NAN, "drops_nan"},
         {TUTTI_CAP_WIRE, "wire"},
+        {TUTTI_CAP_OWN_THREAD, "own_thread"},
         {TUTTI_CAP_HEAP, "heap"},
         {TUTTI_CAP_RECOVER, "recover"},
         {TUTTI_CAP_GROW, "grow"},

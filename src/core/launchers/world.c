@@ -463,7 +463,8 @@ static tutti_status read_store(struct tti_world *world, tutti_error *error)
     return TUTTI_OK;
 }
 
-static tutti_status read_family(const struct family *family, struct tti_world *world, tutti_error *error)
+static tutti_status read_family(const struct family *family, bool has_store, struct tti_world *world,
+                                tutti_error *error)
 {
     world->family = family->name;
     tutti_status status = read_global(family, world, error);
@@ -473,7 +474,7 @@ static tutti_status read_family(const struct family *family, struct tti_world *w
     if (status == TUTTI_OK) {
         status = read_store(world, error);
     }
-    if (status == TUTTI_OK && world->size > 1 && world->store_url[0] == '\0') {
+    if (status == TUTTI_OK && world->size > 1 && world->store_url[0] == '\0' && !has_store) {
         status = family->choose_store(world, error);
     }
     return status;
@@ -531,14 +532,14 @@ static tutti_status compare_half(const struct family *half, const struct family 
                                half->size, size, whole->size, world->size, half->rank, half->size);
 }
 
-tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error)
+tutti_status tti_world_from_environment(bool has_store, struct tti_world *world, tutti_error *error)
 {
     struct tti_world found = {.rank = 0, .size = 1, .local_rank = -1, .local_size = -1, .family = "none"};
     tutti_status status = TUTTI_OK;
     struct family completed;
     const struct family *family = choose_family(&completed);
     if (family) {
-        status = read_family(family, &found, error);
+        status = read_family(family, has_store, &found, error);
     }
     for (const struct family *half = families; family && family != &completed && half < family; half++) {
         status = status == TUTTI_OK && is_half(half) ? compare_half(half, family, &found, error) : status;

@@ -21,7 +21,8 @@ struct tti_world {
  * TUTTI_LOCAL_WORLD_SIZE TUTTI_STORE; RANK (or WORLD_RANK) WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR
  * MASTER_PORT (torchrun); OMPI_COMM_WORLD_*; PMI_* (hydra) and PMIX_*; SLURM_*. A family that is incomplete, malformed
  * or contradicts itself is INVALID_ARGUMENT naming the variable. TUTTI_STORE overrides the store of every family.
+ * `has_store`: the application names the store, so the family need not have one.
  */
-tutti_status tti_world_from_environment(struct tti_world *world, tutti_error *error);
+tutti_status tti_world_from_environment(bool has_store, struct tti_world *world, tutti_error *error);
 
 #endif

@@ -5,7 +5,7 @@
  *
  * - a world: how many worlds this process has joined at that store as that rank ("w0", "w1", ...);
  * - a group from a list: a hash of the parent's name and the list, and how often the parent has seen that list;
- * - a split: the ranks of one colour are such a list (split.c).
+ * - a part of a split (split.c): a hash like that, and how often the parent has been split.
  *
  * The counts agree because all members make their groups in the same order. A rank that fails before it opens the group
  * declines it, so that the others get its cause at once instead of a timeout.
@@ -108,12 +108,13 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
                 world->size);
         }
     } else {
-        tutti_status status = tti_world_from_environment(world, error);
+        tutti_status status = tti_world_from_environment(own_store || store[0] != '\0', world, error);
         if (status != TUTTI_OK) {
             return status;
         }
         if (store[0] != '\0') {
             snprintf(world->store_url, sizeof(world->store_url), "%s", store);
+            world->serve = world->rank == 0;
         }
     }
     if (world->store_url[0] == '\0') {  /* a world of one, or the null backend */
@@ -231,30 +232,57 @@ static tutti_status count_list(struct tti_group *parent, uint64_t hash, uint32_t
     return l ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of ranks");
 }
 
+tutti_status tti_join_prepare(struct tti_group *parent, const tutti_config *config, struct tti_group_plan *plan,
+                              tutti_error *error)
+{
+    *plan = (struct tti_group_plan){.local_rank = parent->local_rank,
+                                    .operation = TUTTI_OP_CREATE,
+                                    .parent = parent,
+                                    .store = parent->rendezvous.store,
+                                    .native_communicator = config ? config->native_communicator : NULL};
+    const tutti_status status = tti_settings_resolve(config, &parent->settings, &plan->settings, error);
+    plan->opening_ms = status == TUTTI_OK ? tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS) : 0;
+    return status;
+}
+
+/* `kind` separates groups whose serials are counted in different ways. */
+static void set_members(struct tti_group_plan *plan, const char *kind, const int32_t *ranks, int32_t count, int32_t own)
+{
+    const uint64_t start = tti_hash_text(tti_hash_text(TTI_HASH_EMPTY, kind), plan->parent->rendezvous.name);
+    plan->rank = own;
+    plan->size = count;
+    plan->watch = (struct tti_formation_watch){.parent = plan->parent, .ranks = ranks, .count = count};
+    plan->list = hash_ranks(start, ranks, count);
+}
+
+static void set_serial(struct tti_group_plan *plan, uint32_t serial)
+{
+    plan->list_serial = serial;
+    snprintf(plan->name, sizeof(plan->name), "g%016llx.%u", (unsigned long long)plan->list, serial);
+}
+
+tutti_status tti_join_part(struct tti_group_plan *plan, const int32_t *ranks, int32_t count, int32_t own,
+                           uint32_t serial, tutti_group **group, tutti_error *error)
+{
+    set_members(plan, "split:", ranks, count, own);
+    set_serial(plan, serial);
+    return tti_group_open(plan, group, error);
+}
+
 tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t own,
                            const tutti_config *config, tutti_group **group, tutti_error *error)
 {
-    struct tti_group_plan plan = {.rank = own,
-                                  .size = count,
-                                  .local_rank = parent->local_rank,
-                                  .operation = TUTTI_OP_CREATE,
-                                  .parent = parent,
-                                  .store = parent->rendezvous.store,
-                                  .native_communicator = config ? config->native_communicator : NULL,
-                                  .watch = {.parent = parent, .ranks = ranks, .count = count}};
+    struct tti_group_plan plan;
     tutti_error unused;
     error = error ? error : &unused;
-    tutti_status status = tti_settings_resolve(config, &parent->settings, &plan.settings, error);
+    tutti_status status = tti_join_prepare(parent, config, &plan, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
     uint32_t serial = 0; /* as it is where there is no memory to count the first time */
-    const uint64_t hash = hash_ranks(tti_hash_text(TTI_HASH_EMPTY, parent->rendezvous.name), ranks, count);
-    status = count_list(parent, hash, &serial, error);
-    plan.list = hash;
-    plan.list_serial = serial;
-    snprintf(plan.name, sizeof(plan.name), "g%016llx.%u", (unsigned long long)hash, serial);
+    set_members(&plan, "", ranks, count, own);
+    status = count_list(parent, plan.list, &serial, error);
+    set_serial(&plan, serial);
     if (status == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
     } else {

@@ -39,6 +39,8 @@ struct split {
     const tutti_rendezvous *rendezvous;
     struct tti_formation_watch *watch;
     uint32_t serial;
+    int64_t timeout_ms;
+    int64_t deadline_ns;
     struct split_entry *entries; /* of all ranks */
     int32_t rank;                /* that is awaited */
     bool stored;                 /* its entry was in the store */
@@ -121,15 +123,14 @@ static tutti_status await_entry(struct split *s, int64_t deadline, tutti_error *
 /* Gets the entries of all ranks. The wait polls for failures meanwhile: a rank that has put its entry may leave. */
 static tutti_status collect_entries(struct split *s, tutti_error *error)
 {
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), s->parent->timeout_ms);
     tutti_status status = TUTTI_OK;
     for (int r = 0; r < s->parent->size && status == TUTTI_OK; r++) {
         s->rank = r;
         tti_error_clear(error);
-        status = await_entry(s, deadline, error);
+        status = await_entry(s, s->deadline_ns, error);
         if (status == TUTTI_TIMEOUT && error->suspect < 0) {
             tti_error_set(error, TUTTI_TIMEOUT, "group_split waited %lld ms for rank %d to call it",
-                          (long long)s->parent->timeout_ms, r);
+                          (long long)s->timeout_ms, r);
             error->suspect = r;
         }
     }
@@ -150,23 +151,23 @@ static tutti_status put_entry(const struct split *s, const struct split_entry *o
 
 /* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the others.
  * `alone`: no other thread of this rank splits the group. */
-static tutti_status exchange_entries(const struct tti_group *parent, uint32_t serial, bool alone,
-                                     const struct split_entry *own, tutti_status ready, struct split_entry *entries,
+static tutti_status exchange_entries(struct split *s, bool alone, const struct split_entry *own, tutti_status ready,
                                      tutti_error *error)
 {
+    const struct tti_group *parent = s->parent;
     struct tti_rendezvous rendezvous;
     struct tti_formation_watch watch = {.parent = parent, .count = parent->size};
-    struct split s = {
-        .parent = parent, .rendezvous = &rendezvous.table, .watch = &watch, .serial = serial, .entries = entries};
     char name[24];
     tti_rendezvous_open(&rendezvous, parent->rendezvous.store, parent->rendezvous.name);
-    snprintf(name, sizeof(name), "split/%u", serial);
+    snprintf(name, sizeof(name), "split/%u", s->serial);
     tti_formation_begin(&watch, &rendezvous, parent->size, name);
     watch.has_offered = ready == TUTTI_OK ? has_put : NULL;
-    watch.offers = &s;
-    tutti_status status = ready == TUTTI_OK ? put_entry(&s, own, alone, error) : ready;
+    watch.offers = s;
+    s->rendezvous = &rendezvous.table;
+    s->watch = &watch;
+    tutti_status status = ready == TUTTI_OK ? put_entry(s, own, alone, error) : ready;
     if (status == TUTTI_OK) {
-        status = collect_entries(&s, error);
+        status = collect_entries(s, error);
     } else {
         struct tti_outcome outcome;
         tti_outcome_fill(&outcome, parent->rank, "", status, error);
@@ -174,6 +175,21 @@ static tutti_status exchange_entries(const struct tti_group *parent, uint32_t se
     }
     tti_rendezvous_close(&rendezvous);
     return status;
+}
+
+/* The ranks of a colour, sorted by key and then by rank; returns how many they are, with this rank's place. */
+static int32_t list_color(const struct split *s, int32_t color, int32_t *ranks, int32_t *own)
+{
+    int32_t count = 0;
+    *own = -1;
+    qsort(s->entries, (size_t)s->parent->size, sizeof(*s->entries), by_key);
+    for (int i = 0; i < s->parent->size; i++) {
+        if (s->entries[i].color == color) {
+            *own = s->entries[i].rank == s->parent->rank ? count : *own;
+            ranks[count++] = s->entries[i].rank;
+        }
+    }
+    return count;
 }
 
 tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key, const tutti_config *config,
@@ -185,38 +201,37 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
                              "tutti_group_create");
     }
     tutti_error unused;
+    struct tti_group_plan plan;
     error = error ? error : &unused;
+    tutti_status status = tti_join_prepare(parent, config, &plan, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    struct split s = {.parent = parent,
+                      .timeout_ms = plan.opening_ms,
+                      .deadline_ns = tti_deadline_ns(tti_now_ns(), plan.opening_ms),
+                      .entries = calloc((size_t)parent->size, sizeof(*s.entries))};
+    int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
     pthread_mutex_lock(&parent->names_lock);
-    const uint32_t serial = parent->splits++;
+    s.serial = parent->splits++;
     const bool alone = parent->splitting++ == 0;
     pthread_mutex_unlock(&parent->names_lock);
     const struct split_entry own_entry = {.color = color, .key = key, .rank = parent->rank};
-    struct split_entry *entries = calloc((size_t)parent->size, sizeof(*entries));
-    int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
-    tutti_status status =
-        entries && ranks ? TUTTI_OK
-                         : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
-    status = exchange_entries(parent, serial, alone, &own_entry, status, entries, error);
+    if (!s.entries || !ranks) {
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a split of %d ranks", parent->size);
+    }
+    status = exchange_entries(&s, alone, &own_entry, status, error);
     pthread_mutex_lock(&parent->names_lock);
     parent->splitting--;
     pthread_mutex_unlock(&parent->names_lock);
-    if (status == TUTTI_OK) {
-        qsort(entries, (size_t)parent->size, sizeof(*entries), by_key);
-        int32_t count = 0;
-        int32_t own = -1;
-        for (int i = 0; i < parent->size; i++) {
-            if (entries[i].color == color) {
-                own = entries[i].rank == parent->rank ? count : own;
-                ranks[count++] = entries[i].rank;
-            }
-        }
-        if (color == -1) {
-            *group = NULL;
-        } else {
-            status = tti_join_list(parent, ranks, count, own, config, group, error);
-        }
+    if (status == TUTTI_OK && color == -1) {
+        *group = NULL;
+    } else if (status == TUTTI_OK) {
+        int32_t own;
+        const int32_t count = list_color(&s, color, ranks, &own);
+        status = tti_join_part(&plan, ranks, count, own, s.serial, group, error);
     }
-    free(entries);
+    free(s.entries);
     free(ranks);
     return status;
 }

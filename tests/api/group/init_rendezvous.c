@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -188,6 +189,7 @@ struct place {
     const char *backend;
     const char *expect; /* the backend that it must be */
     const char *const *settings;
+    bool by_tutti; /* the launcher is tutti run, without a store; else torchrun */
 };
 
 static tutti_group *join(int32_t rank, const struct place *p)
@@ -344,6 +346,40 @@ static void named(int32_t rank, void *argument)
     }
 }
 
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", value);
+    setenv(name, text, 1);
+}
+
+/* Rank and size come from a launcher, the store from the program. */
+static void launched(int32_t rank, void *argument)
+{
+    const struct place *place = argument;
+    tutti_group *g = NULL;
+    tutti_error e;
+    set_number(place->by_tutti ? "TUTTI_RANK" : "RANK", rank);
+    set_number(place->by_tutti ? "TUTTI_WORLD_SIZE" : "WORLD_SIZE", RANKS);
+    if (!place->by_tutti) {
+        set_number("LOCAL_RANK", rank);
+        set_number("LOCAL_WORLD_SIZE", RANKS);
+        setenv("MASTER_ADDR", "127.0.0.1", 1);
+        setenv("MASTER_PORT", "1", 1);
+    }
+    EXPECT_ERROR(&e, TUTTI_OK, "",
+                 tutti_init(TUTTI_CONFIG(.store = place->url, .store_callbacks = place->callbacks, .timeout_ms = LIMIT),
+                            &g, &e));
+    exchange(g, 1);
+    EXPECT_OK(tutti_group_destroy(g, &e));
+}
+
+static void launch(const char *url, const tutti_store_callbacks *callbacks, bool by_tutti)
+{
+    struct place place = {.url = url, .callbacks = callbacks, .by_tutti = by_tutti};
+    test_processes(by_tutti ? "as by tutti run" : "as by torchrun", RANKS, launched, &place);
+}
+
 static void with_url(const char *url, const char *backend)
 {
     struct place place = {.url = url, .backend = backend, .expect = "shm"};
@@ -368,6 +404,12 @@ int main(void)
     snprintf(url, sizeof(url), "tcp://localhost:%d/a-token", free_port());
     with_url(url, "cpu:SHM");
 
+    snprintf(url, sizeof(url), "tcp://127.0.0.1:%d", free_port());
+    launch(url, NULL, false);
+    launch(url, NULL, true);
+    test_store_name(url, sizeof(url));
+    launch(url, NULL, true);
+
     if (!mkdtemp(path)) {
         perror("mkdtemp");
         return 1;
@@ -387,6 +429,11 @@ int main(void)
     t = table_make(); /* the worlds of other processes have left their keys in the first one */
     callbacks.user = t;
     test_processes("callbacks with a name", RANKS, named, &own);
+    munmap(t, sizeof(*t));
+
+    t = table_make();
+    callbacks.user = t;
+    launch(NULL, &callbacks, true);
     munmap(t, sizeof(*t));
 
     snprintf(url, sizeof(url), "memory:rendezvous-%d", (int)getpid());

@@ -59,7 +59,7 @@ static struct tti_world expect_world(const char *family, int rank, int size, int
     struct tti_world world;
     tutti_error error;
     memset(&world, 0x5a, sizeof(world));
-    if (tti_world_from_environment(&world, &error) != TUTTI_OK) {
+    if (tti_world_from_environment(false, &world, &error) != TUTTI_OK) {
         fail_msg("%s", error.message);
     }
     assert_int_equal(error.status, TUTTI_OK);
@@ -76,7 +76,7 @@ static void expect_refused(const char *first, ...)
 {
     struct tti_world world = {.rank = 77, .size = 78};
     tutti_error error;
-    tutti_status status = tti_world_from_environment(&world, &error);
+    tutti_status status = tti_world_from_environment(false, &world, &error);
     if (status != TUTTI_INVALID_ARGUMENT) {
         fail_msg("status %s for the case of \"%s\"", tutti_status_name(status), first);
     }
@@ -301,12 +301,12 @@ static void hydra_family(void **state)
         struct tti_world inside;
         char expected[64];
         snprintf(expected, sizeof(expected), "unix:hydra-%d_", (int)getppid());
-        bool right = tti_world_from_environment(&inside, NULL) == TUTTI_OK &&
+        bool right = tti_world_from_environment(false, &inside, NULL) == TUTTI_OK &&
                      strncmp(inside.store_url, expected, strlen(expected)) == 0;
         static const char *const bad[] = {"", "x", "-1", "999999", "0x1", "99999999999999999999"};
         for (int i = 0; i < 6 && right; i++) {
             setenv("PMI_FD", bad[i], 1);
-            tutti_status status = tti_world_from_environment(&inside, NULL); /* no proxy is found either */
+            tutti_status status = tti_world_from_environment(false, &inside, NULL); /* no proxy is found either */
             right = status == TUTTI_INVALID_ARGUMENT || strncmp(inside.store_url, expected, strlen(expected)) != 0;
         }
         _exit(right ? 0 : 1);
@@ -395,7 +395,7 @@ static void malformed_values_are_named(void **state)
         const char *const variables[] = {family->rank, family->size, family->local_rank, family->local_size};
         struct tti_world world;
         good(family);
-        assert_int_equal(tti_world_from_environment(&world, NULL), TUTTI_OK);
+        assert_int_equal(tti_world_from_environment(false, &world, NULL), TUTTI_OK);
         assert_int_equal(world.rank, 1);
         assert_int_equal(world.size, 4);
         for (int k = 0; k < 4 && variables[k]; k++) {
@@ -447,7 +447,7 @@ static void the_first_family_counts(void **state)
                 "PMIX_SIZE=10", "SLURM_PROCID=5", "SLURM_NTASKS=10", NULL);
     for (int i = 0; i < 6; i++) {
         struct tti_world world;
-        assert_int_equal(tti_world_from_environment(&world, NULL), TUTTI_OK);
+        assert_int_equal(tti_world_from_environment(false, &world, NULL), TUTTI_OK);
         assert_string_equal(world.family, order[i]);
         assert_int_equal(world.rank, i);
         const struct names *names = &families[i == 0 ? 0 : i == 1 ? 1 : i + 1];
