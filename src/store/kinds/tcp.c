@@ -17,6 +17,7 @@
  */
 #include "store/kinds/tcp.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -296,9 +297,11 @@ static tutti_status serve_tcp(struct tcp_store *self, tutti_error *error)
         tti_private_close(listener);
         return tti_error_system(error, code, "the port of the store %s cannot be read", self->client.base.url);
     }
-    bool v6 = self->own.ss_family == AF_INET6;
-    write_port(self, ntohs(v6 ? ((struct sockaddr_in6 *)&self->own)->sin6_port
-                              : ((struct sockaddr_in *)&self->own)->sin_port));
+    struct sockaddr_in6 *v6 = self->own.ss_family == AF_INET6 ? (struct sockaddr_in6 *)&self->own : NULL;
+    write_port(self, ntohs(v6 ? v6->sin6_port : ((struct sockaddr_in *)&self->own)->sin_port));
+    if (v6 && IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr)) { /* [::1] does not exist where IPv6 is switched off */
+        inet_pton(AF_INET6, "::ffff:127.0.0.1", &v6->sin6_addr);
+    }
     status = write_url(self, error);
     if (status != TUTTI_OK) {
         tti_private_close(listener);
@@ -353,7 +356,7 @@ static tutti_status open_ports(struct tcp_store *self, bool serve, int64_t timeo
     tutti_error last;
     for (;;) {
         tutti_status status = find_port(self, deadline, &last);
-        if (status == TUTTI_PEER_LEFT && serve) {
+        if (status == TUTTI_PEER_LEFT && serve && !self->client.server) {
             status = serve_free_port(self, deadline, &last);
         }
         if (status != TUTTI_PEER_LEFT && status != TUTTI_BUSY) {
