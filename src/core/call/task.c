@@ -120,9 +120,6 @@ tutti_status tti_task_complete(struct tti_task *t)
     if (t->converts && (status = tti_wire_check_engine(engine, state, op, t->call.error)) != TUTTI_OK) {
         return status;
     }
-    if (op->failed != TUTTI_OK && !(tti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS)) {
-        return no_memory(t); /* the engine cannot report it to the other ranks */
-    }
     return c->options.flags & TUTTI_HAS_STREAM ? tti_staging_mark(g, c->options.stream, &op->after, c->error) : status;
 }
 
@@ -297,19 +294,28 @@ static tutti_status run(struct tti_task *t)
     }
     c->sequence = t->op.sequence;
     record_end(t, status);
+    if (t->op.in_use) {
+        atomic_store_explicit(&c->group->in_use, 1, memory_order_relaxed);
+    }
     if (status != TUTTI_OK) {
         tti_group_share_failure(c->group, t->op.lane);
     }
     return status;
 }
 
+/* Whether the other ranks learn of a call that this rank cannot take part in. */
+static bool can_report(const struct tti_task *t)
+{
+    void *state;
+    const tutti_backend *engine = engine_of(t, &state);
+    return tti_compares(t->call.group, &t->op) || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS);
+}
+
 /* A tensor could not be packed, or there is no memory to convert it: the stand-in holds no valid data. The other ranks
  * must not get it: the call fails on all of them, or, on an engine that cannot report it, the group fails. */
 static tutti_status give_up(struct tti_task *t, tutti_status status)
 {
-    void *state;
-    const tutti_backend *engine = engine_of(t, &state);
-    if (tti_compares(t->call.group, &t->op) || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS)) {
+    if (can_report(t)) {
         const tutti_error own = *t->call.error;
         t->op.failed = status;
         run(t);
@@ -323,6 +329,9 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
 tutti_status tti_task_perform(struct tti_task *t)
 {
     tutti_status status = TUTTI_OK;
+    if (t->op.failed == TUTTI_NO_MEMORY && !can_report(t)) {
+        return give_up(t, no_memory(t));
+    }
     for (int32_t i = 0; i < t->side_count && t->op.failed == TUTTI_OK && status == TUTTI_OK; i++) {
         if (t->sides[i].pack) {
             status = copy_side(t, &t->sides[i], true);
