@@ -42,8 +42,8 @@ enum {
     TUTTI_CAP_WIRE = 1 << 17,           /* a fact: runs ops with `wire` for which `supports` returns a text. All others
                                            reach the backend as operations on packed chunks, between conversions of the
                                            core: all_reduce of bf16, or all_to_all and all_gather of u8 */
-    TUTTI_CAP_OWN_THREAD = 1 << 18      /* a fact: an operation must run on the thread that has called it (MPI at the
-                                           level single or funneled) */
+    TUTTI_CAP_OWN_THREAD = 1 << 18      /* a fact: only the thread that has opened the engine may run operations on it
+                                           (MPI at the levels single and funneled) */
 };
 
 /** Arguments of a backend's `abort` in place of a lane. */

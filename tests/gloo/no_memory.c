@@ -2,7 +2,7 @@
 /*
  * No memory on one rank. For the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks, and
  * no value written; that rank has no data to send, and with memory again the group works. At any allocation while
- * messages are posted: the call fails, and nothing uses its messages afterwards.
+ * messages are posted: no rank waits in vain, and nothing uses the messages after the call.
  */
 #include "api/group/init_processes.h"
 
@@ -66,7 +66,7 @@ static bool interrupt(tutti_group *world, int32_t rank, int n)
         const tutti_status status = tutti_batch_end(g, TUTTI_CALL(.error = &e));
         enough = fails_in > 0;
         fails_in = 0;
-        EXPECT(status == TUTTI_OK || !enough);
+        EXPECT(status == TUTTI_OK || (!enough && status != TUTTI_TIMEOUT));
         if (status != TUTTI_OK) {
             EXPECT_OK(tutti_group_abort(g, &e)); /* the first allocations come before the engine's */
         }

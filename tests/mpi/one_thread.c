@@ -42,7 +42,7 @@ static void sum(void)
         for (int r = 0; r < size; r++) {
             expected += value(r, 0, i);
         }
-        expect(values[i] == expected, "a sum", &error);
+        expect(values[i] == expected, "the sum is right", &error);
     }
 }
 
@@ -60,7 +60,7 @@ static void exchange(void)
     DLTensor out = tutti_tensor_1d(to, &count, TUTTI_I32);
     expect(tutti_all_to_all(world, &in, &out, 0, TUTTI_CALL(.error = &error)) == TUTTI_OK, "all_to_all", &error);
     for (int64_t i = 0; i < count; i++) {
-        expect(to[i] == value((int)(i / COUNT), rank, i % COUNT), "a part", &error);
+        expect(to[i] == value((int)(i / COUNT), rank, i % COUNT), "the part is right", &error);
     }
     free(from);
     free(to);
@@ -74,7 +74,7 @@ int main(void)
            &error);
     rank = tutti_group_rank(world);
     size = tutti_group_size(world);
-    expect((tutti_group_capabilities(world) & TUTTI_CAP_OWN_THREAD) != 0, "the fact is known", &error);
+    expect((tutti_group_capabilities(world) & TUTTI_CAP_OWN_THREAD) != 0, "TUTTI_CAP_OWN_THREAD is set", &error);
     for (int i = 0; i < 3; i++) {
         sum();
         exchange();

@@ -33,7 +33,7 @@ static void left(tutti_group *world)
     if (rank == 0) {
         values[0] = values[COUNT - 1] = 7;
     } else {
-        setenv("DOUBLE_SLOW_MS", "500", 1);
+        setenv("DOUBLE_SLOW_MS", "3000", 1);
     }
     tutti_status status = tutti_broadcast(world, &t, 0, TUTTI_CALL(.error = &error));
     expect(status == TUTTI_OK && values[0] == 7 && values[COUNT - 1] == 7, "the broadcast", &error);

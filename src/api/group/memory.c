@@ -12,6 +12,7 @@
 #include "api/check.h"
 #include "api/group/blocks.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "core/call/call.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
@@ -70,15 +71,16 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
         }
         return mine;
     }
-    struct outcome own = {.status = mine};
-    if (mine != TUTTI_OK) {
-        snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, c->error->message);
-    }
-    struct outcome *all = calloc((size_t)c->group_size, sizeof(*all));
+    struct outcome *all = calloc((size_t)c->group_size + 1, sizeof(*all));
     if (!all) {
         return tti_error_set(c->error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
     }
-    tutti_status status = gather(c, &own, sizeof(own), all, c->error);
+    struct outcome *own = &all[c->group_size];
+    own->status = mine;
+    if (mine != TUTTI_OK) {
+        snprintf(own->message, sizeof(own->message), "%.*s", (int)sizeof(own->message) - 1, c->error->message);
+    }
+    tutti_status status = gather(c, own, sizeof(*own), all, c->error);
     for (int r = 0; r < c->group_size && status == TUTTI_OK; r++) {
         if (all[r].status != TUTTI_OK) {
             all[r].message[sizeof(all[r].message) - 1] = '\0';
@@ -87,7 +89,7 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
             c->error->suspect = r;
         }
     }
-    free(all);
+    tti_memory_free_or_keep(all, atomic_load_explicit(&c->group->in_use, memory_order_relaxed));
     return status;
 }
 

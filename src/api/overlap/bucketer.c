@@ -173,7 +173,7 @@ static tutti_status start_buckets(struct tti_bucketer *b, tutti_error *error)
         tensor.device = b->device;
         call.tag = b->digest + (uint32_t)b->started;
         call.error = &why;
-        if (tti_bucket_pack(b, bucket, &why) == TUTTI_OK &&
+        if ((bucket->in_use || tti_bucket_pack(b, bucket, &why) == TUTTI_OK) &&
             tutti_all_reduce_async(b->group, &tensor, &tensor, b->op, &call, &bucket->work) == TUTTI_OK) {
             b->started++;
         } else {
@@ -213,6 +213,18 @@ tutti_status tutti_bucketer_ready(tutti_bucketer *bucketer, size_t index, tutti_
 
 /* Waits for the started buckets, in their order, and ends the step. With `results` copies the results into the
  * gradients, and returns the first error of the step. */
+/* Whether an engine still uses tensors of the group's operations that have failed. */
+static bool is_in_use(const struct tti_bucketer *b)
+{
+    tutti_status why;
+    struct tti_group *g = tti_group_acquire(b->group, &why);
+    const bool in_use = g && atomic_load_explicit(&g->in_use, memory_order_relaxed);
+    if (g) {
+        tti_group_release(g);
+    }
+    return in_use;
+}
+
 static tutti_status end_step(struct tti_bucketer *b, bool results, tutti_error *error)
 {
     tutti_status first = TUTTI_OK;
@@ -222,6 +234,7 @@ static tutti_status end_step(struct tti_bucketer *b, bool results, tutti_error *
         if (status == TUTTI_OK && results) {
             status = tti_bucket_unpack(b, &b->bucket[i], &details);
         }
+        b->bucket[i].in_use = b->bucket[i].in_use || (status != TUTTI_OK && b->bucket[i].packed && is_in_use(b));
         if (status != TUTTI_OK && first == TUTTI_OK) {
             first = status;
             locate(b, i, &details);

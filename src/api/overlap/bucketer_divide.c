@@ -11,6 +11,7 @@
 
 #include "api/overlap/bucketer_divide.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "device/device.h"
 
 #define ALIGNMENT 64 /* of packed buckets: a cache line, and the widest vectors */
@@ -185,7 +186,9 @@ tutti_status tti_bucketer_divide(const struct tti_checker *k, struct tti_buckete
 void tti_bucketer_free(struct tti_bucketer *b)
 {
     for (size_t i = 0; i < b->buckets; i++) {
-        if (b->bucket[i].packed) {
+        if (b->bucket[i].in_use) {
+            tti_memory_keep(b->bucket[i].data);
+        } else if (b->bucket[i].packed) {
             free_bucket(b->device, b->bucket[i].data);
         }
     }

@@ -28,6 +28,7 @@ struct tti_bucket {
     tutti_dtype dtype;
     bool packed;         /* data is separate memory; else the first gradient's */
     unsigned char *data; /* NULL only if there are no bytes */
+    bool in_use;         /* an engine still uses data after a failure (tutti_op): it is neither written nor freed */
     size_t missing;      /* gradients that are not ready in this step */
     tutti_work *work;    /* of the all_reduce, after its start */
 };

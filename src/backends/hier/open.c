@@ -197,7 +197,7 @@ tutti_status tti_hier_open(const tutti_open_info *info, void **state, tutti_erro
         return status;
     }
     for (int32_t i = 0; i < s->lanes; i++) {
-        s->lane[i].helper.has_no_thread = (s->flat->capabilities & TUTTI_CAP_OWN_THREAD) != 0;
+        s->lane[i].helper.runs_inline = (s->flat->capabilities & TUTTI_CAP_OWN_THREAD) != 0;
     }
     *state = s;
     return TUTTI_OK;

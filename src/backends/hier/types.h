@@ -33,8 +33,8 @@ struct tti_hier_lane {
     struct tti_lists between; /* for the thread that makes the steps between hosts   */
     unsigned char *scratch;
     size_t scratch_bytes;
-    /* relaxed: a step has left its memory to the engine (tutti_op.in_use). Stored by the two threads that make steps,
-     * read when both have ended. */
+    /* relaxed: an engine may still use the memory of a step (tutti_op). Stored by the two threads that make steps, read
+     * when both have ended. */
     _Atomic int32_t in_use;
     _Atomic int64_t calls; /* relaxed: the lane counts, queries of its algorithm read */
 };

@@ -35,7 +35,7 @@ struct lane {
     struct ticket own;
     struct ticket *all; /* of every rank */
     uint64_t *lists;    /* of all_to_all_v: the own ones, then those of all ranks; NULL until they are needed */
-    bool in_use;        /* the engine may access them until the process ends (tutti_op) */
+    bool in_use;        /* the engine may access tickets and lists until the process ends (tutti_op) */
 };
 
 struct tti_comparison {
@@ -91,7 +91,7 @@ void tti_comparison_close(struct tti_comparison *x)
     for (int32_t i = 0; i < TUTTI_MAX_LANES; i++) {
         in_use = in_use || x->lanes[i].in_use;
     }
-    if (in_use) { /* and what it points to */
+    if (in_use) { /* keeps x, so tickets and lists stay reachable */
         tti_memory_keep(x);
         return;
     }
@@ -120,7 +120,8 @@ static tutti_status gather(const struct tti_group *g, const tutti_op *op, const 
                       .recv_parts = {.outer = 1, .pitch = bytes * (size_t)g->size, .unit = 1, .each = (int64_t)bytes}};
     const tutti_status status = g->host_backend->ops->run(g->host_state, &round, error);
     if (status != TUTTI_OK) {
-        g->comparison->lanes[op->lane].in_use = round.in_use != 0;
+        struct lane *lane = &g->comparison->lanes[op->lane];
+        lane->in_use = lane->in_use || round.in_use;
         const tutti_error cause = *error;
         snprintf(error->message, sizeof(error->message), "before %s (%s): %.380s", tutti_operation_name(op->kind),
                  g->compares_all ? "check_calls" : "TUTTI_CANCELLABLE", cause.message);
@@ -231,6 +232,11 @@ static tutti_status compare_lists(struct tti_group *g, struct lane *lane, const 
 tutti_status tti_compare(struct tti_group *g, tutti_op *op, tutti_error *error)
 {
     struct lane *lane = &g->comparison->lanes[op->lane];
+    if (lane->in_use) {
+        tutti_error cause;
+        tti_group_failure(g, &cause);
+        return tti_error_revoked(error, &cause);
+    }
     lane->own = (struct ticket){
         .call = ++lane->calls, .failed = op->failed, .rank = g->rank, .flags = op->flags & TUTTI_CANCELLABLE};
     op->sequence = (int64_t)lane->calls;

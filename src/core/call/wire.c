@@ -110,7 +110,7 @@ tutti_status tti_wire_reserve(struct tti_group *g, const tutti_op *op, tutti_err
 struct runner {
     const tutti_backend *engine;
     void *state;
-    int32_t in_use; /* a step has left the memory to the engine, see tutti_op */
+    int32_t in_use; /* the engine may still use the memory of a step (tutti_op) */
 };
 
 static tutti_status run_step(void *self, tutti_op *op, tutti_error *error)

@@ -403,6 +403,9 @@ void tti_group_free(struct tti_group *g)
     }
     tti_comparison_close(g->comparison);
     tti_wait_registry_close(g->wait_registry);
+    if (atomic_load_explicit(&g->in_use, memory_order_relaxed)) {
+        tti_pool_keep(g->pool);
+    }
     tti_pool_release(g->pool);
     tti_rendezvous_close(&g->host_rendezvous);
     tti_rendezvous_close(&g->rendezvous);

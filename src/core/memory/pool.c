@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "device/device.h"
 
 #define LINE ((size_t)64)
@@ -27,6 +28,7 @@ struct block {
 struct tti_pool {
     pthread_mutex_t lock;
     int references;
+    bool kept; /* what is left at the end is not freed */
     struct block *blocks;
 };
 
@@ -69,6 +71,10 @@ void tti_pool_release(struct tti_pool *pool)
     if (left > 0) {
         return;
     }
+    if (pool->kept) { /* with its blocks */
+        tti_memory_keep(pool);
+        return;
+    }
     while (pool->blocks) {
         struct block *next = pool->blocks->next;
         free_block(pool->blocks);
@@ -76,6 +82,15 @@ void tti_pool_release(struct tti_pool *pool)
     }
     pthread_mutex_destroy(&pool->lock);
     free(pool);
+}
+
+void tti_pool_keep(struct tti_pool *pool)
+{
+    if (pool) {
+        pthread_mutex_lock(&pool->lock);
+        pool->kept = true;
+        pthread_mutex_unlock(&pool->lock);
+    }
 }
 
 static tutti_status alloc_here(size_t bytes, void **memory)

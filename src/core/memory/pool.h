@@ -21,6 +21,9 @@ struct tti_pool *tti_pool_retain(struct tti_pool *pool);
 /* The last release frees all blocks that are left. NULL is allowed. */
 void tti_pool_release(struct tti_pool *pool);
 
+/* From now on no block is freed that is left: an engine may use any of them until the process ends. NULL is allowed. */
+void tti_pool_keep(struct tti_pool *pool);
+
 /* On the CPU: aligned as tutti_alloc promises, on huge pages where the system has them, mapped by this thread. On a
  * device: aligned as its allocator aligns. */
 tutti_status tti_pool_alloc(struct tti_pool *pool, DLDevice device, size_t bytes, void **memory, tutti_error *error);

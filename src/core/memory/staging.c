@@ -173,6 +173,8 @@ static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status fail
     x->op->sequence = op.sequence;
     if (op.in_use) {
         tti_staging_block_keep(x->group->staging, in);
+        slot->memory = NULL; /* the next call must not write to it */
+        slot->bytes = 0;
     }
     return status;
 }

@@ -116,7 +116,7 @@ void tti_staging_block_give(struct tti_staging *s, const void *memory)
     pthread_mutex_lock(&s->lock);
     struct tti_staging_block *b = block_of(s, memory);
     if (b) {
-        b->taken = b->kept;
+        b->taken = b->stays_taken;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -126,7 +126,7 @@ void tti_staging_block_keep(struct tti_staging *s, const void *memory)
     pthread_mutex_lock(&s->lock);
     struct tti_staging_block *b = block_of(s, memory);
     if (b) {
-        b->kept = b->in_use = true;
+        b->stays_taken = b->in_use = true;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -164,12 +164,12 @@ void tti_staging_blocks_free(struct tti_staging *s)
 
 /* The device may still copy from or to the block, so it stays taken until the group ends, also after it is given
  * back. */
-static void keep_taken(struct tti_staging *s, const void *memory)
+static void leave_taken(struct tti_staging *s, const void *memory)
 {
     pthread_mutex_lock(&s->lock);
     struct tti_staging_block *b = block_of(s, memory);
     if (b) {
-        b->kept = true;
+        b->stays_taken = true;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -181,7 +181,7 @@ static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, 
 {
     status = tti_device_session_end(x, status, deadline_ns, error);
     if (!x->done) {
-        keep_taken(g->staging, compact);
+        leave_taken(g->staging, compact);
     }
     return status;
 }

@@ -30,8 +30,8 @@ struct tti_staging_block {
     size_t bytes;
     bool there; /* memory of the device; else pinned memory of the host */
     bool taken;
-    bool kept;   /* stays taken until the group ends: a copy whose wait has timed out may still be under way */
-    bool in_use; /* by the engine, until the process ends: it is never freed */
+    bool stays_taken; /* until the group ends: a copy whose wait has timed out may still be under way */
+    bool in_use;      /* by the engine, until the process ends: it is never freed */
 };
 
 struct tti_staging {

@@ -15,7 +15,7 @@
  *   DOUBLE_FAIL_PROBE   MPI_Improbe for messages fails on that rank
  *   DOUBLE_SLOW_MS      for so long the data of a broadcast are on their way on the rank that sets it; `double_slow`
  *                       points to where MPI receives them
- *   DOUBLE_ONE_THREAD   only the thread that has started MPI may receive messages or wait
+ *   DOUBLE_ONE_THREAD   only the thread that has started MPI may send, receive messages or wait
  *   DOUBLE_NO_MEMORY    a text of which strdup makes no copy, or a variable that setenv does not set
  */
 #include <dlfcn.h>
@@ -238,6 +238,7 @@ int MPI_Isend(const void *memory, int count, MPI_Datatype type, int to, int tag,
 {
     static int calls;
     static int sends;
+    check_thread();
     if (tag == TAG_PART && sends++ % 2 == 0 && fails_now(count, &calls)) {
         return failure(comm);
     }
@@ -258,6 +259,7 @@ static int64_t now_ms(void)
 int MPI_Ibcast(void *memory, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request)
 {
     const char *ms = getenv("DOUBLE_SLOW_MS");
+    check_thread();
     const int code = PMPI_Ibcast(memory, count, type, root, comm, request);
     if (ms) {
         double_slow = memory;

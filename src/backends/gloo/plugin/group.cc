@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connections of a group, its failure, and its notifications. Receives for one of each kind are posted when the
- * group opens, and that for WAITS again whenever one has arrived, so no notification waits long for a receive.
+ * The connections of a group, its failure, and its notifications. Each rank sends at most three notifications, so
+ * receives for all of them are posted when the group opens, and no notification waits for a receive.
  */
 #include "backends/gloo/plugin/group.h"
 
@@ -23,7 +23,7 @@ namespace tti
 namespace
 {
 
-constexpr uint64_t NOTIFICATION_MAGIC = UINT64_C(0x7475747469303032);
+constexpr uint64_t NOTIFICATION_MAGIC = UINT64_C(0x7475747469303031);
 constexpr int64_t LONG_MS = INT64_C(24) * 3600 * 1000; /* Gloo has no infinite timeout */
 constexpr int64_t LINGER_MS = 10000;
 constexpr int64_t LINGER_FAILED_MS = 100;
@@ -110,6 +110,7 @@ void Group::connect(const tutti_open_info *info, int64_t deadline_ns)
     left_buffer_ = mesh->buffer(&left_notification_, sizeof(left_notification_));
     waiting_buffer_ = mesh->buffer(&waiting_notification_, sizeof(waiting_notification_));
     waits_.resize(ranks);
+    awaited_.resize(ranks);
     for (int r = 0; r < size; r++) {
         if (r != rank) {
             auto &buffer = notification_buffers_[static_cast<size_t>(r)];
@@ -238,23 +239,16 @@ void Group::process_incoming(const Notification &notification, int peer, tutti_e
     if (notification.magic != NOTIFICATION_MAGIC || notification.kind == NotificationKind::LEAVES) {
         left_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
     } else if (notification.kind == NotificationKind::WAITS) {
-        waits_[static_cast<size_t>(peer)] = notification.wait;
-        notified_collective_.store(notification.wait.collective, std::memory_order_relaxed);
+        waits_[static_cast<size_t>(peer)] = true;
+        for (int r = 0; r < std::min(size, NOTIFIED_RANKS); r++) {
+            const size_t index = static_cast<size_t>(r);
+            awaited_[index] = awaited_[index] || (notification.missing[index / 8] >> (index % 8) & 1) != 0;
+        }
+        notified_lane_.store(notification.lane, std::memory_order_relaxed);
     } else {
         *cause = notification.cause;
         cause->message[sizeof(cause->message) - 1] = '\0';
         cause->suspect = cause->suspect >= 0 && cause->suspect < size ? cause->suspect : peer;
-    }
-}
-
-/* Under the lock. A receive for another WAITS in that place. */
-void Group::post_waits_receive(int peer, size_t i) noexcept
-{
-    try {
-        notification_buffers_[static_cast<size_t>(peer)]->recv(peer, slot_of(Use::NOTIFICATION, 0),
-                                                               i * sizeof(Notification), sizeof(Notification));
-        flush(peer);
-    } catch (...) { /* the connection is lost, or there is no memory: then only hints are missing */
     }
 }
 
@@ -268,13 +262,9 @@ void Group::poll_notifications()
         tutti_error cause{};
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            while (notifications_seen_[peer] < notification_buffers_[peer]->received()) {
-                const size_t i = notifications_seen_[peer]++ % NOTIFICATION_KINDS;
-                const Notification &notification = notifications_in_[NOTIFICATION_KINDS * peer + i];
-                process_incoming(notification, r, &cause);
-                if (notification.kind == NotificationKind::WAITS) {
-                    post_waits_receive(r, i);
-                }
+            while (notifications_seen_[peer] <
+                   std::min<size_t>(notification_buffers_[peer]->received(), NOTIFICATION_KINDS)) {
+                process_incoming(notifications_in_[NOTIFICATION_KINDS * peer + notifications_seen_[peer]++], r, &cause);
             }
         }
         if (cause.status != TUTTI_OK && record_cause(cause)) {
@@ -284,37 +274,33 @@ void Group::poll_notifications()
     }
 }
 
-/* An earlier notification that is still under way keeps its memory; then there is no new one. */
-void Group::notify_waiting(int64_t collective, const std::vector<int> &missing)
+void Group::notify_waiting(int32_t waiting_lane, const std::vector<int> &missing)
 {
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        Wait &wait = waiting_notification_.wait;
-        if (wait.collective == collective || waiting_buffer_->sent() < waiting_sends_) {
+        if (notified_waiting_) {
             return;
         }
-        waiting_sends_ += others();
-        wait = Wait{};
-        wait.collective = collective;
+        notified_waiting_ = true;
+        waiting_notification_.lane = waiting_lane;
         for (const int r : missing) {
             if (r < NOTIFIED_RANKS) {
-                wait.missing[r / 8] = static_cast<uint8_t>(wait.missing[r / 8] | 1 << r % 8);
+                uint8_t &byte = waiting_notification_.missing[r / 8];
+                byte = static_cast<uint8_t>(byte | 1 << r % 8);
             }
         }
     }
     notify(waiting_notification_, *waiting_buffer_, NotificationKind::WAITS);
 }
 
-std::vector<int> Group::suspects(int64_t collective, const std::vector<int> &missing)
+std::vector<int> Group::suspects(const std::vector<int> &missing)
 {
     const std::lock_guard<std::mutex> guard(lock_);
     std::vector<int> ranks;
     for (int r = 0; r < size; r++) {
-        const bool is_awaited = std::any_of(waits_.begin(), waits_.end(), [collective, r](const Wait &wait) {
-            return wait.collective == collective && wait.is_for(r);
-        });
-        const bool is_missing = is_awaited || std::find(missing.begin(), missing.end(), r) != missing.end();
-        if (r != rank && is_missing && waits_[static_cast<size_t>(r)].collective != collective) {
+        const size_t peer = static_cast<size_t>(r);
+        const bool is_missing = awaited_[peer] || std::find(missing.begin(), missing.end(), r) != missing.end();
+        if (r != rank && is_missing && !waits_[peer]) {
             ranks.push_back(r);
         }
     }

@@ -43,34 +43,17 @@ struct Lane {
     std::vector<unsigned char> scratch; /* grows, never shrinks */
 };
 
-/* What a rank notifies the others of, besides calls; the first two at most once. */
+/* What a rank notifies the others of, besides calls; each kind at most once. */
 enum class NotificationKind : int32_t { LEAVES = 1, GROUP_FAILED, WAITS };
 constexpr size_t NOTIFICATION_KINDS = 3;
 constexpr int NOTIFIED_RANKS = 1024; /* WAITS covers only the first ranks of a larger group */
 
-/* A collective of a group, the same number on all ranks. */
-constexpr int64_t collective_of(int32_t lane, int64_t call)
-{
-    return call * TUTTI_MAX_LANES + lane;
-}
-
-/* In which collective a rank waits, and a bit for each rank that it waits for. */
-struct Wait {
-    int64_t collective = -1;
-    uint8_t missing[NOTIFIED_RANKS / 8]{};
-
-    bool is_for(int r) const
-    {
-        return r < NOTIFIED_RANKS && (missing[r / 8] >> (r % 8) & 1) != 0;
-    }
-};
-
 struct Notification {
-    uint64_t magic = 0;
-    NotificationKind kind{};
-    int32_t reserved = 0;
-    Wait wait;           /* WAITS */
-    tutti_error cause{}; /* GROUP_FAILED */
+    uint64_t magic;
+    NotificationKind kind;
+    int32_t lane;                        /* WAITS: the lane in which the sender waits */
+    uint8_t missing[NOTIFIED_RANKS / 8]; /* WAITS: a bit for each rank that it waits for */
+    tutti_error cause;                   /* GROUP_FAILED */
 };
 
 class Group
@@ -116,16 +99,15 @@ class Group
     /*
      * Finds the suspects when a deadline passes. A rank that this rank waits for may itself wait for another rank. So
      * this rank notifies all ranks that it waits, and for which ranks. A rank that receives this while it waits in the
-     * same collective sends the same notification. The suspects are the ranks that some rank waits for there and that
-     * sent no notification of it.
+     * same lane sends the same notification. The suspects are the ranks that some rank waits for and that sent no
+     * notification.
      */
-    void notify_waiting(int64_t collective, const std::vector<int> &missing);
-    bool peer_waits_in(int64_t collective) const
+    void notify_waiting(int32_t waiting_lane, const std::vector<int> &missing);
+    bool peer_waits_in(int32_t waiting_lane) const
     {
-        return notified_collective_.load(std::memory_order_relaxed) ==
-               collective; /* a hint: the rest is under the lock */
+        return notified_lane_.load(std::memory_order_relaxed) == waiting_lane; /* a hint: the rest is under the lock */
     }
-    std::vector<int> suspects(int64_t collective, const std::vector<int> &missing);
+    std::vector<int> suspects(const std::vector<int> &missing);
 
     bool has_left(int peer) const
     {
@@ -134,7 +116,7 @@ class Group
     /* PEER_LEFT or PEER_DEAD for a rank whose connection is lost; fails the group. */
     tutti_status fail_by_lost_peer(int peer, const std::string &what, tutti_error *error);
 
-    /* Not under the lock. False if the connection is lost, or the group has failed without memory. The caller ignores
+    /* Not under the lock. False if the connection is lost, or without memory, which fails the group. The caller ignores
      * that: the wait for the transfer reports it. */
     bool send(Buffer &from, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept;
     /* Not `is_urgent`: the peer learns of the receive with the next data that this rank sends to it, or at flush. */
@@ -158,7 +140,6 @@ class Group
     bool record_cause(const tutti_error &cause) noexcept;
     void notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept;
     void process_incoming(const Notification &notification, int peer, tutti_error *cause);
-    void post_waits_receive(int peer, size_t i) noexcept;
     void fail_without_memory(int peer) noexcept;
     void await_sent(int64_t limit_ms);
 
@@ -168,9 +149,10 @@ class Group
     std::mutex lock_; /* protects the cause, and what poll_notifications changes */
     tutti_error cause_{};
     std::vector<std::atomic<bool>> left_;
-    std::atomic<int64_t> notified_collective_{-1};
-    std::vector<Wait> waits_;                    /* the last one of each rank; under the lock, as the next five */
-    size_t waiting_sends_ = 0;                   /* of the own WAITS */
+    std::atomic<int32_t> notified_lane_{-1};
+    bool notified_waiting_ = false;              /* under the lock, as the next four */
+    std::vector<bool> waits_;                    /* ranks that have sent WAITS */
+    std::vector<bool> awaited_;                  /* ranks that one of those waits for */
     std::vector<Notification> notifications_in_; /* NOTIFICATION_KINDS for each rank */
     std::vector<size_t> notifications_seen_;
     std::vector<std::unique_ptr<Buffer>> notification_buffers_;

@@ -83,7 +83,7 @@ tutti_status tti_hier_all_to_all(struct tti_hier_call *c, tutti_error *error)
     tutti_op inside = step(c, near);
     tutti_error theirs;
     /* the helper pays for more than a chunk; without its thread the two run one after the other */
-    const bool beside = bytes > c->s->chunk && !c->lane->helper.has_no_thread &&
+    const bool beside = bytes > c->s->chunk && !c->lane->helper.runs_inline &&
                         tti_helper_post(&c->lane->helper, far_away, &job, &theirs) == TUTTI_OK;
     c->first = true;
     tutti_status status = tti_hier_run_intra_host(c, &inside, error);

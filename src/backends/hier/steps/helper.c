@@ -45,7 +45,7 @@ static void *serve(void *argument)
 
 static tutti_status start(struct tti_helper *h, tutti_error *error)
 {
-    if (h->has_no_thread) {
+    if (h->runs_inline) {
         return TUTTI_OK;
     }
     const int code = tti_thread_create(&h->thread, NULL, serve, h);
@@ -79,7 +79,7 @@ tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *use
             h->user = user;
         }
         h->posted++;
-        if (h->has_no_thread) {
+        if (h->runs_inline) {
             h->status = h->status == TUTTI_OK ? job(user, &h->error) : h->status;
             h->ended++;
         }

@@ -13,7 +13,7 @@ struct tti_helper {
     pthread_t thread;
     bool started;
     bool stop;
-    bool has_no_thread; /* jobs run when they are posted, on the caller's thread; written before the first one */
+    bool runs_inline; /* jobs run when they are posted, on the caller's thread; written before the first one */
     tutti_status (*job)(void *user, tutti_error *error);
     void *user;
     unsigned posted; /* jobs; the numbers wrap */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A software pipeline over the chunks of a tensor: steps inside and between hosts overlap. If the link is much slower
- * than memory, the time is that of the steps between hosts, plus the steps inside for one chunk.
+ * than memory, the time is that of the steps between hosts, plus the steps inside for one chunk. They do not overlap on
+ * an engine that no other thread may enter (helper.c).
  *
  * Every rank of a host makes the same steps inside it in the same order: before(0), before(1), after(0), before(2), ...
  * A rank that is in no rail makes no step between hosts. The ranks of a rail make theirs in the order of the chunks. A

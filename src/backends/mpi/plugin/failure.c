@@ -95,8 +95,9 @@ void tti_mpi_notify_left(struct tti_mpi_group *g, bool finalizes)
         }
         send_last(g, r, (int)sizeof(g->left_envelope), TTI_MPI_TAG_ENVELOPE, g->control);
         for (int i = 0; i < g->lanes && !g->blocking; i++) {
-            const bool between = finalizes && g->lane[i].ended_well;
-            send_last(g, r, between ? TTI_MPI_LEFT_BETWEEN : TTI_MPI_LEFT_INSIDE, TTI_MPI_TAG_ENTRY, g->lane[i].comm);
+            const bool ended_between = finalizes && g->lane[i].ended_well;
+            send_last(g, r, ended_between ? TTI_MPI_LEFT_BETWEEN : TTI_MPI_LEFT_INSIDE, TTI_MPI_TAG_ENTRY,
+                      g->lane[i].comm);
         }
     }
     tti_mpi_leave();

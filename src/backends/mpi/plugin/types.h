@@ -45,7 +45,7 @@ static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
 
 /* The bytes that a rank sends instead of its next call record when its process ends. No call record is so short. */
 enum {
-    TTI_MPI_LEFT_INSIDE = 1, /* in the middle of a call: ranks still inside wait for it in vain */
+    TTI_MPI_LEFT_INSIDE = 1, /* in a call, or without MPI_Finalize: ranks still inside wait for it in vain */
     TTI_MPI_LEFT_BETWEEN = 2 /* after a call has ended well: MPI_Finalize sends what ranks still inside need of it */
 };
 

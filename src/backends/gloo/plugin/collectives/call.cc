@@ -297,8 +297,8 @@ bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
     lane.awaited.store(missing.empty() ? -1 : missing.front(), std::memory_order_relaxed);
     set_waits_since(started_ns_);
     group.poll_notifications();
-    if (group.peer_waits_in(collective())) {
-        group.notify_waiting(collective(), missing);
+    if (group.peer_waits_in(op->lane)) {
+        group.notify_waiting(op->lane, missing);
     }
     if (has_ended(missing)) {
         return true;
@@ -314,7 +314,7 @@ int64_t Call::begin_grace(const std::vector<int> &missing)
         return 0;
     }
     grace_begun_ = true;
-    group.notify_waiting(collective(), missing);
+    group.notify_waiting(op->lane, missing);
     return tti_now_ns() + GRACE_MS_AFTER_DEADLINE * 1000000;
 }
 
@@ -347,7 +347,7 @@ tutti_status Call::give_up(const std::vector<int> &missing)
 
 tutti_status Call::too_late(const std::vector<int> &missing)
 {
-    const std::vector<int> suspects = group.suspects(collective(), missing);
+    const std::vector<int> suspects = group.suspects(missing);
     const int64_t elapsed = (tti_now_ns() - started_ns_) / 1000000;
     tti_error_set(error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms in call %" PRId64 " of lane %d for rank %s",
                   tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane,

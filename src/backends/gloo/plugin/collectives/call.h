@@ -129,10 +129,6 @@ class Call
     }
 
   private:
-    int64_t collective() const
-    {
-        return collective_of(op->lane, op->sequence);
-    }
     void post_records();
     size_t record_room() const
     {

@@ -107,7 +107,7 @@ class Messages
     tutti_status start(Posting &p, tutti_op *const *ops, size_t count, int64_t timeout_ms);
     bool poll(Posting &p);
     void end_all(Posting &p, tutti_status status);
-    void end_by(const std::exception &e, Posting &p);
+    void end_by_exception(const std::exception &e, Posting &p);
     void end_late(Posting &p);
     int lost_peer(int from) const;
     void end_lost(Posting &p);

@@ -43,12 +43,16 @@ void Messages::end_late(Posting &p)
     end_all(p, TUTTI_TIMEOUT);
 }
 
-/* Under the lock. An exception has interrupted the posting, and other postings with it perhaps: fails the group, so that
- * no list keeps requests of a posting that goes out of scope. */
-void Messages::end_by(const std::exception &e, Posting &p)
+/* Under the lock. An exception has interrupted the posting. A message of another one may be lost, too, so the group
+ * fails. No list keeps a request of this posting, which may go out of scope. */
+void Messages::end_by_exception(const std::exception &e, Posting &p)
 {
-    const bool no_memory = dynamic_cast<const std::bad_alloc *>(&e) != nullptr;
-    tti_error_set(&p.error, no_memory ? TUTTI_NO_MEMORY : TUTTI_BACKEND, "gloo: messages: %.300s", e.what());
+    if (dynamic_cast<const std::bad_alloc *>(&e)) {
+        tti_error_set(&p.error, TUTTI_NO_MEMORY, "gloo: no memory for messages");
+    } else {
+        tti_error_set(&p.error, TUTTI_BACKEND, "gloo: messages: %.300s", e.what());
+    }
+    p.error.suspect = group_.rank;
     p.error.scope = TUTTI_SCOPE_GROUP;
     group_.fail(p.error);
     end_all(p, p.error.status);
@@ -148,7 +152,7 @@ tutti_status Messages::start(Posting &p, tutti_op *const *ops, size_t count, int
             progress();
         }
     } catch (const std::exception &e) {
-        end_by(e, p);
+        end_by_exception(e, p);
     }
     return p.status;
 }
@@ -196,7 +200,7 @@ tutti_status Messages::run(tutti_op *const *ops, size_t count, int64_t timeout_m
         attend(&p, TTI_NEVER);
     } catch (const std::exception &e) {
         const std::lock_guard<std::mutex> guard(lock_);
-        end_by(e, p);
+        end_by_exception(e, p);
     }
     return result(p, error);
 }

@@ -45,7 +45,7 @@ static tutti_status timed_out(struct tti_mpi_call *c, const char *what)
 static tutti_status failed_in_mpi(struct tti_mpi_call *c, int code, const char *what)
 {
     tutti_status status = tti_mpi_check(c->group, true, c->error); /* an abort may be the reason */
-    c->op->in_use = 1;
+    c->op->in_use = !c->blocking;
     if (status == TUTTI_OK) {
         status = tti_mpi_error(c->error, code, what);
         c->error->scope = TUTTI_SCOPE_GROUP;
@@ -136,7 +136,7 @@ tutti_status tti_mpi_complete_all(struct tti_mpi_call *c, int code, const char *
     } else if (status == TUTTI_TIMEOUT) {
         status = timed_out(c, what);
     }
-    c->op->in_use = 1; /* also by receives: what is under way cannot be cancelled */
+    c->op->in_use = 1; /* a receive under way cannot be cancelled either */
     tti_mpi_withdraw_requests(c);
     return status;
 }

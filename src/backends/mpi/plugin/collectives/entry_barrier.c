@@ -158,7 +158,7 @@ static tutti_status differs(struct tti_mpi_call *c, int peer)
     return TUTTI_MISMATCH;
 }
 
-/* PEER_LEFT if a rank has sent its last byte instead of a record, which leaves the descriptor empty. */
+/* PEER_LEFT if a rank has sent its last bytes instead of a record. They are 0, so the descriptor stays empty. */
 static tutti_status find_left(struct tti_mpi_call *c)
 {
     for (int r = 0; r < c->group->size; r++) {

@@ -17,6 +17,7 @@
 #include "backends/mpi/plugin/open_groups.h"
 #include "backends/mpi/plugin/profile.h"
 #include "base/error.h"
+#include "base/kept_memory.h"
 #include "tensor/dtype.h"
 
 bool tti_mpi_messages_init(struct tti_mpi_messages *m, int size)
@@ -120,7 +121,7 @@ static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_
         tti_mpi_profile_add(m->profile, r->op->kind, received ? (uint64_t)r->info.bytes : tti_mpi_op_bytes(r->op, 0),
                             r->posting->begun_ns);
     }
-    free(r->envelope);
+    tti_memory_free_or_keep(r->envelope, r->envelope_request != MPI_REQUEST_NULL);
     r->envelope = NULL;
     if (r->chunks != &r->one_chunk) {
         free(r->chunks);
@@ -496,9 +497,6 @@ void tti_mpi_withdraw(struct tti_mpi_group *g, struct tti_mpi_request *r, tutti_
             }
         }
         tti_mpi_leave();
-    }
-    if (r->op->kind == TUTTI_OP_SEND) {
-        r->envelope = NULL; /* MPI may still read it: it is never freed */
     }
     finish(m, r, status);
 }
