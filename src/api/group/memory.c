@@ -32,13 +32,25 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
     struct tti_call *c = self;
     int64_t count = (int64_t)bytes;
     int64_t joined = count * c->group_size;
-    DLTensor input = tutti_tensor_1d((void *)(uintptr_t)mine, &count, TUTTI_U8);
-    DLTensor output = tutti_tensor_1d(all, &joined, TUTTI_U8);
     if (bytes > EXCHANGE_MAX) {
         return tti_error_set(error, TUTTI_INTERNAL, "%s: the ranks exchange too much at once",
                              tutti_operation_name(c->operation));
     }
-    return tti_all_gather_on_host(c->group->handle, &input, &output, TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
+    char *block =
+        malloc((size_t)(joined + count)); /* the engine may use it for longer than the caller's memory lasts */
+    if (!block) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
+    }
+    memcpy(block + joined, mine, bytes);
+    DLTensor input = tutti_tensor_1d(block + joined, &count, TUTTI_U8);
+    DLTensor output = tutti_tensor_1d(block, &joined, TUTTI_U8);
+    const tutti_status status =
+        tti_all_gather_on_host(c->group->handle, &input, &output, TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
+    if (status == TUTTI_OK) {
+        memcpy(all, block, (size_t)joined);
+    }
+    tti_memory_free_or_keep(block, atomic_load_explicit(&c->group->in_use, memory_order_relaxed));
+    return status;
 }
 
 static tutti_exchange exchange_of(struct tti_call *c)
@@ -71,16 +83,15 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
         }
         return mine;
     }
-    struct outcome *all = calloc((size_t)c->group_size + 1, sizeof(*all));
+    struct outcome own = {.status = mine};
+    if (mine != TUTTI_OK) {
+        snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, c->error->message);
+    }
+    struct outcome *all = calloc((size_t)c->group_size, sizeof(*all));
     if (!all) {
         return tti_error_set(c->error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
     }
-    struct outcome *own = &all[c->group_size];
-    own->status = mine;
-    if (mine != TUTTI_OK) {
-        snprintf(own->message, sizeof(own->message), "%.*s", (int)sizeof(own->message) - 1, c->error->message);
-    }
-    tutti_status status = gather(c, own, sizeof(*own), all, c->error);
+    tutti_status status = gather(c, &own, sizeof(own), all, c->error);
     for (int r = 0; r < c->group_size && status == TUTTI_OK; r++) {
         if (all[r].status != TUTTI_OK) {
             all[r].message[sizeof(all[r].message) - 1] = '\0';
@@ -89,7 +100,7 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
             c->error->suspect = r;
         }
     }
-    tti_memory_free_or_keep(all, atomic_load_explicit(&c->group->in_use, memory_order_relaxed));
+    free(all);
     return status;
 }
 

@@ -57,6 +57,7 @@ static void missing(tutti_group *g)
 int main(void)
 {
     char host[16];
+    void *memory = NULL;
     tutti_group *g = NULL;
     rank = rank_of_environment();
     nccl_choose();
@@ -78,6 +79,9 @@ int main(void)
     setenv("TUTTI_HOST_ID", host, 1);
     EXPECT_ERROR(TUTTI_UNSUPPORTED, "no engine for host memory", group_make("check_calls=on", &g));
     EXPECT_OK(group_make("check_calls=off", &g));
+    EXPECT((tutti_group_capabilities(g) & TUTTI_CAP_HEAP) == 0); /* the ranks could not agree on memory */
+    EXPECT_OK(tutti_alloc(g, 4096, &memory, &err));
+    EXPECT_OK(tutti_free(g, memory, &err));
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     EXPECT_OK(tutti_group_destroy(g, &err));
     vector_free(base, &v);

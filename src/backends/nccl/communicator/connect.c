@@ -3,7 +3,7 @@
  * Making the communicators: collective, and as slow as the slowest rank. From 2.14 on the library makes them in the
  * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have arrived, so it runs in a
  * thread of its own. At the deadline that thread is left behind; it aborts its communicator if the function ever
- * returns.
+ * returns. Neither form notices a rank that does not come, so both waits poll for failures of other members.
  */
 #include "backends/nccl/communicator/connect.h"
 
@@ -27,6 +27,20 @@ static tutti_status too_late(const struct tti_nccl_group *g, int32_t lane, int64
                          g->library->display_name);
 }
 
+#define POLL_NS 100000000 /* between two polls for failures of other members */
+
+/* The reason of another member to stop waiting, from time to time. */
+static tutti_status poll_failures(const tutti_open_info *info, int64_t *next_ns, tutti_error *error)
+{
+    const tutti_rendezvous *r = info->rendezvous;
+    const int64_t now = tti_now_ns();
+    if (now < *next_ns || !r->poll_failures) {
+        return TUTTI_OK;
+    }
+    *next_ns = now + POLL_NS;
+    return r->poll_failures(r->self, error);
+}
+
 /* ---- in the background ------------------------------------------------------------------------------------------- */
 
 static tutti_status connect_nonblocking(struct tti_nccl_group *g, int32_t index, const tutti_open_info *info,
@@ -37,12 +51,20 @@ static tutti_status connect_nonblocking(struct tti_nccl_group *g, int32_t index,
     tti_nccl_config config = tti_nccl_config_of(library, info);
     tti_nccl_comm comm = NULL;
     const int64_t started_ns = tti_now_ns();
+    int64_t poll_ns = started_ns + POLL_NS;
     int code = library->CommInitRankConfig(&comm, g->size, id, g->rank, &config);
     g->lane[index].comm = comm; /* without the lock: no other thread has the group yet */
     while (code == TTI_NCCL_IN_PROGRESS && comm) {
         code = tti_nccl_comm_state(library, comm);
-        if (code == TTI_NCCL_IN_PROGRESS && tti_nccl_backoff_step(&backoff) && tti_now_ns() >= deadline_ns) {
+        if (code != TTI_NCCL_IN_PROGRESS || !tti_nccl_backoff_step(&backoff)) {
+            continue;
+        }
+        if (tti_now_ns() >= deadline_ns) {
             return too_late(g, index, started_ns, "CommInitRankConfig", error);
+        }
+        const tutti_status status = poll_failures(info, &poll_ns, error);
+        if (status != TUTTI_OK) {
+            return status;
         }
     }
     if (code != TTI_NCCL_SUCCESS || !comm) {
@@ -67,7 +89,7 @@ struct init_thread {
     tutti_status status;
     tutti_error error;
     bool done;
-    bool left; /* the deadline has passed: the thread frees this struct */
+    bool left; /* nobody waits any more: the thread frees this struct */
 };
 
 static void init_thread_free(struct init_thread *j)
@@ -145,19 +167,33 @@ static struct init_thread *init_thread_start(const struct tti_nccl_group *g, tti
     return j;
 }
 
-static tutti_status connect_blocking(struct tti_nccl_group *g, int32_t index, tti_nccl_id id, int64_t deadline_ns,
-                                     tutti_error *error)
+/* Waits for the end of the thread until that time. With the lock. */
+static void await_thread(struct init_thread *j, int64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    int waited = 0;
+    while (!j->done && waited == 0) {
+        waited = pthread_cond_timedwait(&j->changed, &j->lock, &until);
+    }
+}
+
+static tutti_status connect_blocking(struct tti_nccl_group *g, int32_t index, const tutti_open_info *info,
+                                     tti_nccl_id id, int64_t deadline_ns, tutti_error *error)
 {
     const int64_t started_ns = tti_now_ns();
+    int64_t poll_ns = started_ns + POLL_NS;
+    tutti_status failure = TUTTI_OK;
     struct init_thread *j = init_thread_start(g, id);
     if (!j) {
         return tti_error_set(error, TUTTI_NO_RESOURCE, "rank %d cannot start a thread for ncclCommInitRank", g->rank);
     }
-    const struct timespec until = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
-    int waited = 0;
     pthread_mutex_lock(&j->lock);
-    while (!j->done && waited == 0) {
-        waited = pthread_cond_timedwait(&j->changed, &j->lock, &until);
+    await_thread(j, poll_ns < deadline_ns ? poll_ns : deadline_ns);
+    while (!j->done && failure == TUTTI_OK && tti_now_ns() < deadline_ns) {
+        pthread_mutex_unlock(&j->lock);
+        failure = poll_failures(info, &poll_ns, error);
+        pthread_mutex_lock(&j->lock);
+        await_thread(j, failure != TUTTI_OK ? 0 : poll_ns < deadline_ns ? poll_ns : deadline_ns);
     }
     const bool done = j->done;
     const tutti_status status = j->status;
@@ -169,6 +205,9 @@ static tutti_status connect_blocking(struct tti_nccl_group *g, int32_t index, tt
         }
     }
     pthread_mutex_unlock(&j->lock);
+    if (!done && failure != TUTTI_OK) {
+        return failure;
+    }
     if (!done) {
         return too_late(g, index, started_ns, "CommInitRank", error);
     }
@@ -182,7 +221,7 @@ tutti_status tti_nccl_connect(struct tti_nccl_group *g, const tutti_open_info *i
     tutti_status status = TUTTI_OK;
     for (int32_t i = 0; i < g->lanes && status == TUTTI_OK; i++) {
         status = g->nonblocking ? connect_nonblocking(g, i, info, ids[i], deadline_ns, error)
-                                : connect_blocking(g, i, ids[i], deadline_ns, error);
+                                : connect_blocking(g, i, info, ids[i], deadline_ns, error);
     }
     return status;
 }

@@ -21,8 +21,9 @@ static tutti_status failure_of(const tutti_backend *backend, void *state, tutti_
 uint32_t tti_group_capabilities(const struct tti_group *g)
 {
     uint32_t has = tti_engine_capabilities(g->backend, g->state);
-    if (tti_group_on_device(g) ? !g->takes_device : g->stages_to_device) {
-        has &= ~(uint32_t)TUTTI_CAP_HEAP; /* its memory is of the other kind */
+    const bool other_kind = tti_group_on_device(g) ? !g->takes_device : g->stages_to_device;
+    if (other_kind || !g->host_backend) { /* by which the ranks agree on memory */
+        has &= ~(uint32_t)TUTTI_CAP_HEAP;
     }
     if (g->compares_all) {
         has |= TUTTI_CAP_CHECKS_CALLS;
