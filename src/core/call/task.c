@@ -157,9 +157,12 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
 {
     struct tti_group *g = t->call.group;
     if (tti_group_on_device(g)) {
-        const int64_t deadline = tti_deadline_ns(tti_now_ns(), t->op.timeout_ms);
-        return pack ? tti_staging_pack(g, side->memory, side->tensor, t->op.after, deadline, t->call.error)
-                    : tti_staging_unpack(g, side->tensor, side->memory, t->op.after, deadline, t->call.error);
+        t->op.begun_ns = t->op.begun_ns != 0 ? t->op.begun_ns : tti_now_ns();
+        const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
+        const tutti_status status =
+            pack ? tti_staging_pack(g, side->memory, side->tensor, t->op.after, deadline, t->call.error)
+                 : tti_staging_unpack(g, side->tensor, side->memory, t->op.after, deadline, t->call.error);
+        return status == TUTTI_TIMEOUT ? tti_staging_time_out(g, t->op.lane, t->call.error) : status;
     }
     if (pack) {
         tti_tensor_pack(side->memory, side->tensor);

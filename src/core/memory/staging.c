@@ -179,12 +179,11 @@ static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status fail
     return status;
 }
 
-/* The deadline has passed, and the own device is the cause. */
-static tutti_status abort_for_device(struct staged_run *x)
+tutti_status tti_staging_time_out(struct tti_group *g, int32_t lane, tutti_error *error)
 {
-    x->error->scope = TUTTI_SCOPE_GROUP;
-    x->error->suspect = x->group->rank;
-    tti_group_abort(x->group, x->op->lane, x->error);
+    error->scope = TUTTI_SCOPE_GROUP;
+    error->suspect = g->rank;
+    tti_group_abort(g, lane, error);
     return TUTTI_TIMEOUT;
 }
 
@@ -193,7 +192,7 @@ static tutti_status time_out_before_engine(struct staged_run *x, int64_t k)
 {
     tutti_error cause;
     return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_chunk(x, k, TUTTI_TIMEOUT, x->error)
-                                                           : abort_for_device(x);
+                                                           : tti_staging_time_out(x->group, x->op->lane, x->error);
 }
 
 /* This rank cannot copy. On an engine that compares calls, a failed call reports it to the other ranks. On another
@@ -254,7 +253,7 @@ static tutti_status run_pipeline(struct staged_run *x)
         status = tti_device_await(x->device, x->pipeline->slots[(count - 1) % TTI_STAGING_SLOTS].stored, x->deadline_ns,
                                   x->error);
     }
-    return status == TUTTI_TIMEOUT ? abort_for_device(x) : status;
+    return status == TUTTI_TIMEOUT ? tti_staging_time_out(x->group, x->op->lane, x->error) : status;
 }
 
 static size_t chunk_bytes(const struct tti_group *g, const tutti_backend *engine, void *state)

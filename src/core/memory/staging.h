@@ -19,6 +19,10 @@ tutti_status tti_staging_create(struct tti_group *group, DLDevice device, struct
 /* NULL is allowed. */
 void tti_staging_free(struct tti_staging *staging);
 
+/* TIMEOUT, after the own device has not been ready by an operation's deadline: fails the group, with the error so far.
+ * `lane`: as for a backend's `abort`. */
+tutti_status tti_staging_time_out(struct tti_group *group, int32_t lane, tutti_error *error);
+
 /* Runs a collective on copies of its tensors, on the engine that is given. The calling thread owns the lane. */
 tutti_status tti_staging_run(struct tti_group *group, const tutti_backend *engine, void *state, tutti_op *op,
                              tutti_error *error);

@@ -14,6 +14,7 @@
 #include "base/kept_memory.h"
 #include "core/call/task.h"
 #include "core/group/group_table.h"
+#include "core/memory/staging.h"
 #include "core/memory/staging_memory.h"
 #include "tensor/strided.h"
 
@@ -137,7 +138,8 @@ tutti_status tti_transfer_pack(struct tti_transfer *t, const struct tti_call *c,
 {
     if (tti_group_on_device(t->group)) {
         const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
-        return tti_staging_pack(t->group, t->scratch, tensor, t->after, deadline, c->error);
+        const tutti_status status = tti_staging_pack(t->group, t->scratch, tensor, t->after, deadline, c->error);
+        return status == TUTTI_TIMEOUT ? tti_staging_time_out(t->group, TUTTI_LANE_MESSAGES, c->error) : status;
     }
     tti_tensor_pack(t->scratch, tensor);
     return TUTTI_OK;
@@ -147,8 +149,11 @@ static tutti_status unpack(const struct tti_call *c, const struct tti_transfer *
                            const void *packed, tutti_error *error)
 {
     if (tti_group_on_device(t->group)) {
+        tutti_error own;
+        error = error ? error : &own;
         const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
-        return tti_staging_unpack(t->group, tensor, packed, t->after, deadline, error);
+        const tutti_status status = tti_staging_unpack(t->group, tensor, packed, t->after, deadline, error);
+        return status == TUTTI_TIMEOUT ? tti_staging_time_out(t->group, TUTTI_LANE_MESSAGES, error) : status;
     }
     tti_tensor_unpack(tensor, packed);
     return TUTTI_OK;

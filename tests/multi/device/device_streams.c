@@ -109,6 +109,40 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
     tutti_group_destroy(child, &err);
 }
 
+/* A tensor that is copied as a whole is not ready by the deadline: the call or message gets TIMEOUT and the group fails,
+ * as with a tensor that goes in chunks. */
+static void late(tutti_group *g, void *stream, const struct device_vector *v)
+{
+    enum { LATE_MS = 300 };
+    const int32_t all[] = {0, 1, 2};
+    int64_t shape[] = {100, 10};
+    int64_t strides[] = {100, 1};
+    uint32_t *word = NULL;
+    DLTensor strided = v->tensor;
+    strided.ndim = 2;
+    strided.shape = shape;
+    strided.strides = strides;
+    EXPECT(cuda.alloc_host((void **)&word, sizeof(*word), 0) == 0);
+    for (uint32_t round = 1; round <= 2; round++) {
+        tutti_group *child = NULL;
+        EXPECT_OK(tutti_group_create(g, all, ranks, NULL, &child, &err));
+        if (rank == 0) {
+            EXPECT(cuda.wait_value(stream, word, round, 0) == 0);
+            const tutti_call *call = TUTTI_CALL(ON(stream), .timeout_ms = LATE_MS, .error = &err);
+            EXPECT((round == 1 ? tutti_all_reduce(child, &strided, &strided, TUTTI_SUM, call)
+                               : tutti_send(child, &v->tensor, 1, 1, call)) == TUTTI_TIMEOUT);
+            EXPECT(err.scope == TUTTI_SCOPE_GROUP && err.suspect == 0);
+            *(_Atomic uint32_t *)word = round;
+            EXPECT(cuda.synchronize(stream) == 0);
+        }
+        const tutti_status status = tutti_barrier(child, TUTTI_CALL(.error = &err));
+        EXPECT((status == TUTTI_REVOKED || (rank != 0 && status == TUTTI_TIMEOUT)) && err.suspect == 0);
+        EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.error = &err)));
+        EXPECT_OK(tutti_group_destroy(child, &err));
+    }
+    EXPECT(cuda.free_host(word) == 0);
+}
+
 /* A message is sent when its tensor is ready, and written when the old tensor is no longer read. */
 static void messages(tutti_group *g, void *stream, struct device_vector *out, struct device_vector *in)
 {
@@ -206,6 +240,9 @@ int main(void)
     asynchronous(g, stream, &v);
     enqueued(g, stream, &v);
     enqueued_failure(g, stream, &v);
+    if (ranks > 1) {
+        late(g, stream, &v);
+    }
     messages(g, stream, &v, &w);
     ends(g, stream, &v);
     abandoned(g, stream, &v);
