@@ -13,6 +13,7 @@
 #include <linux/memfd.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,6 +50,12 @@ static tutti_status map(struct tti_mapping *m, int protection, tutti_error *erro
 tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_error *error)
 {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && bytes > files.rlim_cur) { /* sizing it would raise SIGXFSZ */
+        return tti_error_set(error, TUTTI_NO_RESOURCE,
+                             "no memory file of %zu bytes for %s: files may have %llu bytes (ulimit -f)", bytes, what,
+                             (unsigned long long)files.rlim_cur);
+    }
     int file = memfd_create(what, flags | MFD_NOEXEC_SEAL);
     if (file < 0 && errno == EINVAL) { /* kernels before 6.3 do not know the flag */
         file = memfd_create(what, flags);

@@ -203,23 +203,22 @@ void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel
 }
 
 tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
-                                      tutti_error *error)
+                                      const struct tti_available_memory *room, tutti_error *error)
 {
-    struct tti_available_memory room = tti_available_memory_read();
     uint64_t host = 0;
     uint64_t limit = 0;
     bool endless = false; /* the sum overflows */
     for (int r = 0; r < v->size; r++) {
         endless = __builtin_add_overflow(host, all[r].bytes, &host) || endless;
-        limit += all[r].cgroup == room.cgroup && !endless ? all[r].bytes : 0;
+        limit += all[r].cgroup == room->cgroup && !endless ? all[r].bytes : 0;
     }
-    if (endless || host > room.host) {
+    if (endless || host > room->host) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, the host has %llu left",
-                             (unsigned long long)host, (unsigned long long)room.host);
+                             (unsigned long long)host, (unsigned long long)room->host);
     }
-    if (limit > room.limit) {
+    if (limit > room->limit) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, their control group leaves %llu",
-                             (unsigned long long)limit, (unsigned long long)room.limit);
+                             (unsigned long long)limit, (unsigned long long)room->limit);
     }
     return TUTTI_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <tutti/backend.h>
 
+#include "backends/shm/heap/available.h"
 #include "backends/shm/heap/state.h"
 #include "store/store.h"
 
@@ -34,8 +35,9 @@ tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_hea
 /* For a rank that cannot hand over its descriptor: the others do not wait for it. */
 void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel);
 
-/* NO_MEMORY if the host, or the control group of this rank, has less memory than all ranks want. */
+/* NO_MEMORY if the host, or the control group of this rank, has less memory than all ranks want. `room`: before the
+ * first of them has taken any, so from before the round in which `all` was exchanged. */
 tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
-                                      tutti_error *error);
+                                      const struct tti_available_memory *room, tutti_error *error);
 
 #endif

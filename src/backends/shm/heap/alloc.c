@@ -90,7 +90,6 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
         status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }
     mine->bytes = bytes;
-    mine->cgroup = tti_available_memory_read().cgroup;
     mine->region = TTI_HEAP_ARENA;
     return status;
 }
@@ -194,11 +193,12 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 
 /* `channel`: NULL if no rank misses an arena. */
 static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const struct tti_heap_record *all,
-                                 struct tti_store *channel, uint64_t *offset, tutti_error *error)
+                                 const struct tti_available_memory *room, struct tti_store *channel, uint64_t *offset,
+                                 tutti_error *error)
 {
     tutti_status status = channel ? swap_arenas(v, all, channel, error) : TUTTI_OK;
     if (status == TUTTI_OK) {
-        status = tti_heap_check_available(v, all, error);
+        status = tti_heap_check_available(v, all, room, error);
     }
     return status == TUTTI_OK && bytes > 0 ? alloc_block(v, bytes, offset, error) : status;
 }
@@ -207,7 +207,8 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
                            struct tti_heap_record *all, void **memory, tutti_error *error)
 {
     struct tti_heap_shared *h = v->shared;
-    struct tti_heap_record mine = {0};
+    const struct tti_available_memory room = tti_available_memory_read();
+    struct tti_heap_record mine = {.cgroup = room.cgroup};
     struct tti_store *channel = NULL;
     bool taken = false;
     mine.status = prepare(v, bytes, &mine, error);
@@ -216,7 +217,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
         status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);
     }
     if (status == TUTTI_OK) {
-        mine.status = map_and_take(v, bytes, all, channel, &mine.offset, error);
+        mine.status = map_and_take(v, bytes, all, &room, channel, &mine.offset, error);
         mine.origin = channel ? (uint8_t)tti_store_resource_origin(channel) : TTI_RESOURCE_OF_CALLER;
         taken = mine.status == TUTTI_OK && bytes > 0;
         status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
