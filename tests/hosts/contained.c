@@ -3,6 +3,7 @@
  * A rank in a container.
  *
  *   contained work           runs some of each kind of call with the other ranks, and rank 0 describes its group
+ *   contained splits         makes sub-groups, which leave no open descriptor behind
  *   contained fill           takes 80 MiB of the heap
  *   contained killed VICTIM  rank VICTIM says "ready" and waits to be killed; the other ranks print how their calls
  *                            end, and go on without it
@@ -11,6 +12,7 @@
  *                            over no memory
  *   contained grow           ranks 0 and 1 make a group of two, which rank 2 joins by a token
  */
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +107,38 @@ static int part(tutti_group *g)
     int code = sum(half, data, 1000, "sum in a part");
     code = code == 0 && tutti_group_size(half) > 1 ? heap(half) : code;
     return tutti_group_destroy(half, &e) == TUTTI_OK ? code : fail("destroy of a part", &e);
+}
+
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (directory && readdir(directory)) {
+        count++;
+    }
+    if (directory) {
+        closedir(directory);
+    }
+    return count;
+}
+
+static int splits(tutti_group *g)
+{
+    int code = part(g);
+    const int before = open_descriptors();
+    for (int i = 0; i < 20 && code == 0; i++) {
+        code = part(g);
+    }
+    tutti_error e = {0};
+    const int more = open_descriptors() - before;
+    if (code == 0 && tutti_barrier(g, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
+        return fail("the barrier", &e);
+    }
+    if (more > 5) {
+        printf("failed: %d more descriptors are open\n", more);
+        return 1;
+    }
+    return code;
 }
 
 static int work(tutti_group *g)
@@ -243,6 +277,8 @@ int main(int argc, char **argv)
     int code = 1;
     if (strcmp(mode, "work") == 0) {
         code = work(world);
+    } else if (strcmp(mode, "splits") == 0) {
+        code = splits(world);
     } else if (strcmp(mode, "fill") == 0) {
         code = fill(world);
     } else if (strcmp(mode, "grow") == 0) {

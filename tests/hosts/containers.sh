@@ -108,6 +108,9 @@ run_ranks --mount-proc -- "$build/tutti" check --backend shm --quick
 check_status 0 "the conformance suite"
 check_line out '^\[0\] [1-9][0-9]* passed, 0 failed, [0-9]+ skipped$' "the conformance suite"
 
+TUTTI_STORE=unix:$TUTTI_TEST_ID-splits run_ranks --mount-proc -- "$contained" splits
+check_status 0 "sub-groups"
+
 run_ranks --mount-proc -- "$contained" grow
 check_status 0 "a group grows"
 check_count out 'has grown to 3 on shm$' 3 "a group grows"

@@ -285,7 +285,9 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     g->socket_directory = all[g->rank].site.by_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
     const int32_t server = tti_formation_server(&plan->watch);
     g->served_by = server >= 0 ? g->global_ranks[server] : g->served_by; /* else as the parent knows it */
-    return open_together(g, plan, &choice, all, error);
+    status = open_together(g, plan, &choice, all, error);
+    tti_same_host_withdraw(plan, &g->rendezvous, &g->pidfds);
+    return status;
 }
 
 /* A group of backend "null": no other rank needs to exist. */

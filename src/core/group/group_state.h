@@ -42,6 +42,7 @@ struct tti_recovery {
 struct tti_kept_pidfds {
     uint64_t *instances; /* NULL: none */
     int32_t count;
+    bool offered; /* this rank's lies in the store */
 };
 
 struct tti_group {
@@ -89,6 +90,14 @@ struct tti_group {
     char *shm_unused_reason; /* why "auto" has not taken shared memory; NULL: it has, or there is no reason to give */
     struct tti_recovery recovery; /* `out`: under names_lock, too */
 };
+
+/* Behind every operation that has failed. */
+static inline void tti_group_note_in_use(struct tti_group *group, const tutti_op *op)
+{
+    if (op->in_use) {
+        atomic_store_explicit(&group->in_use, 1, memory_order_relaxed);
+    }
+}
 
 /* Whether tensors lie on a device. */
 static inline bool tti_group_on_device(const struct tti_group *group)

@@ -366,6 +366,17 @@ static void get_peer_pidfds(const struct tti_group_plan *plan, struct tti_store 
     }
 }
 
+void tti_same_host_withdraw(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
+                            struct tti_kept_pidfds *kept)
+{
+    char key[SELF_KEY];
+    if (kept->offered) { /* not every rank has taken it: the store would keep the descriptor */
+        snprintf(key, sizeof(key), "%s/self/%d", rendezvous->name, plan->rank);
+        tti_store_remove(rendezvous->store, key, NULL);
+        kept->offered = false;
+    }
+}
+
 void tti_same_host_release(struct tti_kept_pidfds *kept)
 {
     for (int32_t i = 0; i < kept->count; i++) {
@@ -446,7 +457,8 @@ static tutti_status find_leaders(const struct tti_group_plan *plan, struct tti_r
     /* All ranks have connected to one socket, so they are on one host. Exception: ranks that share a socket in the file
      * system may not see each other's abstract sockets. */
     if (rendezvous->table.can_pass_descriptors && strncmp(tti_store_url(rendezvous->store), "socket:", 7) != 0) {
-        if (span_pid_namespaces(all, plan->size)) {
+        if (plan->size <= MOST_PIDFDS && span_pid_namespaces(all, plan->size)) {
+            kept->offered = true;
             put_own_pidfd(rendezvous->store, rendezvous->name, plan->rank, plan->size);
             get_peer_pidfds(plan, rendezvous->store, rendezvous->name, all, leaders, kept);
         }

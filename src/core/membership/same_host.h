@@ -26,6 +26,10 @@ tutti_status tti_site_find(const char *directory, struct tti_site *site, tutti_e
 tutti_status tti_same_host_find(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
                                 struct tti_hello *all, struct tti_kept_pidfds *kept, tutti_error *error);
 
+/* Once the group is made: what this rank has offered to the others is not needed any more. */
+void tti_same_host_withdraw(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous,
+                            struct tti_kept_pidfds *kept);
+
 /* Releases the pidfds of a group. */
 void tti_same_host_release(struct tti_kept_pidfds *kept);
 
