@@ -202,23 +202,38 @@ void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel
     put_own(v, channel, -1, NULL);
 }
 
-tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
-                                      const struct tti_available_memory *room, tutti_error *error)
+void tti_heap_read_available(struct tti_heap_record *mine)
 {
+    const struct tti_available_memory room = tti_available_memory_read();
+    mine->cgroup = room.cgroup;
+    mine->host = room.host;
+    mine->limit = room.limit;
+}
+
+tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
+                                      tutti_error *error)
+{
+    const uint64_t own = all[v->rank].cgroup;
     uint64_t host = 0;
     uint64_t limit = 0;
+    uint64_t host_left = 0;
+    uint64_t limit_left = 0;
     bool endless = false; /* the sum overflows */
     for (int r = 0; r < v->size; r++) {
         endless = __builtin_add_overflow(host, all[r].bytes, &host) || endless;
-        limit += all[r].cgroup == room->cgroup && !endless ? all[r].bytes : 0;
+        host_left = all[r].host > host_left ? all[r].host : host_left;
+        if (all[r].cgroup == own) {
+            limit += !endless ? all[r].bytes : 0;
+            limit_left = all[r].limit > limit_left ? all[r].limit : limit_left;
+        }
     }
-    if (endless || host > room->host) {
+    if (endless || host > host_left) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, the host has %llu left",
-                             (unsigned long long)host, (unsigned long long)room->host);
+                             (unsigned long long)host, (unsigned long long)host_left);
     }
-    if (limit > room->limit) {
+    if (limit > limit_left) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, their control group leaves %llu",
-                             (unsigned long long)limit, (unsigned long long)room->limit);
+                             (unsigned long long)limit, (unsigned long long)limit_left);
     }
     return TUTTI_OK;
 }

@@ -193,12 +193,11 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 
 /* `channel`: NULL if no rank misses an arena. */
 static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const struct tti_heap_record *all,
-                                 const struct tti_available_memory *room, struct tti_store *channel, uint64_t *offset,
-                                 tutti_error *error)
+                                 struct tti_store *channel, uint64_t *offset, tutti_error *error)
 {
     tutti_status status = channel ? swap_arenas(v, all, channel, error) : TUTTI_OK;
     if (status == TUTTI_OK) {
-        status = tti_heap_check_available(v, all, room, error);
+        status = tti_heap_check_available(v, all, error);
     }
     return status == TUTTI_OK && bytes > 0 ? alloc_block(v, bytes, offset, error) : status;
 }
@@ -207,17 +206,17 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
                            struct tti_heap_record *all, void **memory, tutti_error *error)
 {
     struct tti_heap_shared *h = v->shared;
-    const struct tti_available_memory room = tti_available_memory_read();
-    struct tti_heap_record mine = {.cgroup = room.cgroup};
+    struct tti_heap_record mine = {0};
     struct tti_store *channel = NULL;
     bool taken = false;
     mine.status = prepare(v, bytes, &mine, error);
+    tti_heap_read_available(&mine);
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     if (status == TUTTI_OK && is_missing(v, all)) { /* the same decision on all ranks */
         status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);
     }
     if (status == TUTTI_OK) {
-        mine.status = map_and_take(v, bytes, all, &room, channel, &mine.offset, error);
+        mine.status = map_and_take(v, bytes, all, channel, &mine.offset, error);
         mine.origin = channel ? (uint8_t)tti_store_resource_origin(channel) : TTI_RESOURCE_OF_CALLER;
         taken = mine.status == TUTTI_OK && bytes > 0;
         status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);

@@ -27,7 +27,6 @@ struct registration {
     unsigned index; /* of the own region */
     struct tti_heap_record mine;
     struct tti_heap_record *all;
-    struct tti_available_memory room; /* before any rank takes memory */
     struct tti_store *channel;
     unsigned char *alias; /* the file, mapped beside the range */
 };
@@ -168,7 +167,7 @@ static tutti_status share(struct registration *x, tutti_error *error)
     struct tti_heap_view *v = x->view;
     struct tti_heap_region *r = region_of(x);
     bool *wanted = calloc((size_t)v->size, sizeof(*wanted));
-    tutti_status status = wanted ? tti_heap_check_available(v, x->all, &x->room, error)
+    tutti_status status = wanted ? tti_heap_check_available(v, x->all, error)
                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
         wanted[i] = x->all[i].bytes > 0;
@@ -253,8 +252,7 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
     x->mine.status = claim(x, memory, bytes, error);
     x->mine.region = x->index;
     x->mine.bytes = x->index > 0 ? region_of(x)->bytes : 0;
-    x->room = tti_available_memory_read();
-    x->mine.cgroup = x->room.cgroup;
+    tti_heap_read_available(&x->mine);
     if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
         x->mine.status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }

@@ -71,6 +71,8 @@ struct tti_heap_record {
     uint64_t bytes;     /* how much memory is wanted               */
     uint64_t offset;    /* of the block in the arena               */
     uint64_t cgroup;    /* whose memory limit this rank shares     */
+    uint64_t host;      /* bytes that the host has left, ...       */
+    uint64_t limit;     /* ... and the control group               */
     uint64_t random[2]; /* rank 0: the name of the channel         */
     uint8_t incomplete; /* the arena of a rank is missing here     */
     uint8_t serves;     /* this rank serves the descriptor channel */
