@@ -355,7 +355,8 @@ static tutti_status open_ports(struct tcp_store *self, bool serve, int64_t timeo
     int pause = 0;
     tutti_error last;
     for (;;) {
-        tutti_status status = find_port(self, deadline, &last);
+        tutti_status status =
+            self->client.server ? tti_client_connect(&self->client, deadline, &last) : find_port(self, deadline, &last);
         if (status == TUTTI_PEER_LEFT && serve && !self->client.server) {
             status = serve_free_port(self, deadline, &last);
         }
