@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A list of the memory that is never freed: after the failure of a group, what was under way there. The links are memory
- * of their own, since the engine may write to every byte that is kept.
+ * Memory that is never freed, because an engine may still use it after a failed operation. The links are memory of
+ * their own, since the engine may write to every byte that is kept.
  */
 #include "base/kept_memory.h"
 

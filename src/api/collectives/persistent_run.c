@@ -45,6 +45,7 @@ __attribute__((noinline)) static void fail_direct(struct tti_persistent *p, stru
     if (o->tally) {
         tti_flight_call_failed(o->tally, status);
     }
+    tti_group_note_in_use(group_of(p), &o->op);
     tti_group_share_failure(group_of(p), p->call.lane);
     tti_call_describe(&p->cause, group_of(p), &o->op);
     if (tti_run_outranks(status, p->status)) {

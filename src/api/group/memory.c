@@ -36,10 +36,13 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
         return tti_error_set(error, TUTTI_INTERNAL, "%s: the ranks exchange too much at once",
                              tutti_operation_name(c->operation));
     }
-    char *block =
-        malloc((size_t)(joined + count)); /* the engine may use it for longer than the caller's memory lasts */
+    /* the engine may use it for longer than the caller's memory lasts */
+    char *block = malloc((size_t)(joined + count));
     if (!block) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
+        tutti_error cause;
+        tti_error_set(&cause, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
+        tti_group_abort(c->group, TUTTI_LANE_NONE, &cause); /* the other ranks wait for this one */
+        return tti_error_set(error, TUTTI_NO_MEMORY, "%s", cause.message);
     }
     memcpy(block + joined, mine, bytes);
     DLTensor input = tutti_tensor_1d(block + joined, &count, TUTTI_U8);
@@ -49,7 +52,8 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
     if (status == TUTTI_OK) {
         memcpy(all, block, (size_t)joined);
     }
-    tti_memory_free_or_keep(block, atomic_load_explicit(&c->group->in_use, memory_order_relaxed));
+    const bool failed = status != TUTTI_OK && status != TUTTI_REVOKED;
+    tti_memory_free_or_keep(block, failed && atomic_load_explicit(&c->group->in_use, memory_order_relaxed));
     return status;
 }
 

@@ -173,6 +173,7 @@ static tutti_status start_buckets(struct tti_bucketer *b, tutti_error *error)
         tensor.device = b->device;
         call.tag = b->digest + (uint32_t)b->started;
         call.error = &why;
+        /* a bucket in use is not written; its group has failed, so the start fails, too */
         if ((bucket->in_use || tti_bucket_pack(b, bucket, &why) == TUTTI_OK) &&
             tutti_all_reduce_async(b->group, &tensor, &tensor, b->op, &call, &bucket->work) == TUTTI_OK) {
             b->started++;
@@ -211,20 +212,20 @@ tutti_status tutti_bucketer_ready(tutti_bucketer *bucketer, size_t index, tutti_
     return leave(b, bucketer, error, status);
 }
 
-/* Waits for the started buckets, in their order, and ends the step. With `results` copies the results into the
- * gradients, and returns the first error of the step. */
-/* Whether an engine still uses tensors of the group's operations that have failed. */
+/* Whether an engine may still use tensors of the group's operations that have failed; also if the group is gone. */
 static bool is_in_use(const struct tti_bucketer *b)
 {
     tutti_status why;
     struct tti_group *g = tti_group_acquire(b->group, &why);
-    const bool in_use = g && atomic_load_explicit(&g->in_use, memory_order_relaxed);
+    const bool in_use = !g || atomic_load_explicit(&g->in_use, memory_order_relaxed);
     if (g) {
         tti_group_release(g);
     }
     return in_use;
 }
 
+/* Waits for the started buckets, in their order, and ends the step. With `results` copies the results into the
+ * gradients, and returns the first error of the step. */
 static tutti_status end_step(struct tti_bucketer *b, bool results, tutti_error *error)
 {
     tutti_status first = TUTTI_OK;

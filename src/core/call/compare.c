@@ -121,7 +121,7 @@ static tutti_status gather(const struct tti_group *g, const tutti_op *op, const 
     const tutti_status status = g->host_backend->ops->run(g->host_state, &round, error);
     if (status != TUTTI_OK) {
         struct lane *lane = &g->comparison->lanes[op->lane];
-        lane->in_use = lane->in_use || round.in_use;
+        lane->in_use = round.in_use;
         const tutti_error cause = *error;
         snprintf(error->message, sizeof(error->message), "before %s (%s): %.380s", tutti_operation_name(op->kind),
                  g->compares_all ? "check_calls" : "TUTTI_CANCELLABLE", cause.message);
@@ -234,6 +234,7 @@ tutti_status tti_compare(struct tti_group *g, tutti_op *op, tutti_error *error)
     struct lane *lane = &g->comparison->lanes[op->lane];
     if (lane->in_use) {
         tutti_error cause;
+        tti_error_clear(&cause);
         tti_group_failure(g, &cause);
         return tti_error_revoked(error, &cause);
     }

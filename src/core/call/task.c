@@ -21,6 +21,8 @@
 #include "core/memory/staging_memory.h"
 #include "tensor/strided.h"
 
+#define UNPACK_NS 1000000000 /* the least time for a copy to a tensor on the device */
+
 void tti_task_reset(struct tti_task *t, const char *function)
 {
     t->function = function;
@@ -157,8 +159,12 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
 {
     struct tti_group *g = t->call.group;
     if (tti_group_on_device(g)) {
-        t->op.begun_ns = t->op.begun_ns != 0 ? t->op.begun_ns : tti_now_ns();
-        const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
+        const int64_t now = tti_now_ns();
+        t->op.begun_ns = t->op.begun_ns != 0 ? t->op.begun_ns : now;
+        int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
+        if (!pack && deadline < now + UNPACK_NS) {
+            deadline = now + UNPACK_NS; /* a call that has ended well may have ended late */
+        }
         const tutti_status status =
             pack ? tti_staging_pack(g, side->memory, side->tensor, t->op.after, deadline, t->call.error)
                  : tti_staging_unpack(g, side->tensor, side->memory, t->op.after, deadline, t->call.error);
@@ -176,21 +182,24 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
  * device current. */
 static tutti_status run_on_device(struct tti_task *t)
 {
-    const struct tti_group *g = t->call.group;
+    struct tti_group *g = t->call.group;
     struct tti_device_scope scope;
+    bool late = false;
     tutti_status status = g->device_ops->enter(g->device.device_id, &scope, t->call.error);
     if (status != TUTTI_OK) {
         return status;
     }
     if (t->op.after) {
-        const int64_t deadline = tti_deadline_ns(tti_now_ns(), t->op.timeout_ms);
+        t->op.begun_ns = t->op.begun_ns != 0 ? t->op.begun_ns : tti_now_ns();
+        const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
         status = tti_device_await(g->device_ops, t->op.after, deadline, t->call.error);
+        late = status == TUTTI_TIMEOUT;
     }
     if (status == TUTTI_OK) {
         status = g->backend->ops->run(g->state, &t->op, t->call.error);
     }
     g->device_ops->leave(&scope);
-    return status;
+    return late ? tti_staging_time_out(g, t->op.lane, t->call.error) : status;
 }
 
 struct tti_flight_op tti_task_flight_op(const tutti_op *op)
@@ -267,6 +276,7 @@ tutti_status tti_task_finish(struct tti_task *t)
     struct tti_group *g = t->call.group;
     const tutti_status status = g->backend->ops->finish(g->state, &t->op, t->call.error);
     t->call.sequence = t->op.sequence;
+    tti_group_note_in_use(g, &t->op);
     if (t->tally && status == TUTTI_OK) {
         end_tallied(t);
         return TUTTI_OK;
@@ -297,10 +307,8 @@ static tutti_status run(struct tti_task *t)
     }
     c->sequence = t->op.sequence;
     record_end(t, status);
-    if (t->op.in_use) {
-        atomic_store_explicit(&c->group->in_use, 1, memory_order_relaxed);
-    }
     if (status != TUTTI_OK) {
+        tti_group_note_in_use(c->group, &t->op);
         tti_group_share_failure(c->group, t->op.lane);
     }
     return status;
@@ -324,6 +332,8 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
         run(t);
         *t->call.error = own;
     } else {
+        t->call.error->scope = TUTTI_SCOPE_GROUP;
+        t->call.error->suspect = t->call.group->rank;
         tti_group_abort(t->call.group, t->op.lane, t->call.error);
     }
     return status;
@@ -333,7 +343,7 @@ tutti_status tti_task_perform(struct tti_task *t)
 {
     tutti_status status = TUTTI_OK;
     if (t->op.failed == TUTTI_NO_MEMORY && !can_report(t)) {
-        return give_up(t, no_memory(t));
+        return t->call.group_size > 1 ? give_up(t, no_memory(t)) : no_memory(t);
     }
     for (int32_t i = 0; i < t->side_count && t->op.failed == TUTTI_OK && status == TUTTI_OK; i++) {
         if (t->sides[i].pack) {

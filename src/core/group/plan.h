@@ -56,8 +56,8 @@ struct tti_group_plan {
     void *native_communicator;
     struct tti_settings settings;
     struct tti_store *store;
-    uint64_t list;        /* of a group from a list: a hash of the parent's name and the list, */
-    uint32_t list_serial; /* and how often the list has been made into a group */
+    uint64_t list;        /* of a group from a list, or a part of a split: a hash of the parent's name and the ranks, */
+    uint32_t list_serial; /* and how often the list has been made into a group, or the number of the split */
     char name[64];        /* unique among the groups of the store */
     char name_suffix[16]; /* behind it in flight records: unique in the job; groups made from this one inherit it */
     int64_t opening_ms;   /* how long forming the group may take; -1: no limit. The settings have the group's timeout */

@@ -9,15 +9,17 @@
 
 tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error);
 
-/* The part of the plan of a sub-group that does not depend on its members: the settings, and the time for forming it. */
+/* Fills the part of a sub-group's plan that does not depend on its members: the settings, and the time for forming
+ * it. */
 tutti_status tti_join_prepare(struct tti_group *parent, const tutti_config *config, struct tti_group_plan *plan,
                               tutti_error *error);
 
-/* The rest, for a part of the parent's split of that number, and opens it. `own` is the caller's place in the list. */
+/* Fills the rest, for a part of the parent's split number `serial`, and opens the group. `own` is the caller's place in
+ * the list. */
 tutti_status tti_join_part(struct tti_group_plan *plan, const int32_t *ranks, int32_t count, int32_t own,
                            uint32_t serial, tutti_group **group, tutti_error *error);
 
-/* A group from a list. */
+/* Makes a group from a list. */
 tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32_t count, int32_t own,
                            const tutti_config *config, tutti_group **group, tutti_error *error);
 

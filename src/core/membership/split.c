@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A split: each rank publishes (colour, key) and reads those of all others. The ranks of one colour, sorted by key and
- * then by rank, form a group from a list (join.c). Ranks that share memory exchange the entries there (backends/shm/
- * split_ring.c), others through the store, n gets on each rank.
+ * then by rank, form a group that is named by the number of the split (join.c). Ranks that share memory exchange the
+ * entries there (backends/shm/split_ring.c), others through the store, n gets on each rank.
  */
 #include "core/membership/split.h"
 
@@ -177,7 +177,8 @@ static tutti_status exchange_entries(struct split *s, bool alone, const struct s
     return status;
 }
 
-/* The ranks of a colour, sorted by key and then by rank; returns how many they are, with this rank's place. */
+/* Sorts the entries by key, then by rank. Lists the ranks of a colour; returns their number, and this rank's place in
+ * *own. */
 static int32_t list_color(const struct split *s, int32_t color, int32_t *ranks, int32_t *own)
 {
     int32_t count = 0;
@@ -228,6 +229,8 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
         *group = NULL;
     } else if (status == TUTTI_OK) {
         int32_t own;
+        const int64_t left = tti_remaining_ms(s.deadline_ns);
+        plan.opening_ms = left == 0 ? 1 : left; /* a negative one has no limit */
         const int32_t count = list_color(&s, color, ranks, &own);
         status = tti_join_part(&plan, ranks, count, own, s.serial, group, error);
     }

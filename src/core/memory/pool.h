@@ -21,7 +21,8 @@ struct tti_pool *tti_pool_retain(struct tti_pool *pool);
 /* The last release frees all blocks that are left. NULL is allowed. */
 void tti_pool_release(struct tti_pool *pool);
 
-/* From now on no block is freed that is left: an engine may use any of them until the process ends. NULL is allowed. */
+/* After this, blocks that are left at the last release are not freed: an engine may use them until the process ends.
+ * NULL is allowed. */
 void tti_pool_keep(struct tti_pool *pool);
 
 /* On the CPU: aligned as tutti_alloc promises, on huge pages where the system has them, mapped by this thread. On a

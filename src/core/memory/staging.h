@@ -19,7 +19,7 @@ tutti_status tti_staging_create(struct tti_group *group, DLDevice device, struct
 /* NULL is allowed. */
 void tti_staging_free(struct tti_staging *staging);
 
-/* TIMEOUT, after the own device has not been ready by an operation's deadline: fails the group, with the error so far.
+/* The own device was not ready by the deadline of an operation: fails the group with `error` as the cause, TIMEOUT.
  * `lane`: as for a backend's `abort`. */
 tutti_status tti_staging_time_out(struct tti_group *group, int32_t lane, tutti_error *error);
 

@@ -375,9 +375,7 @@ tutti_status tti_transfers_conclude(struct tti_call *c, struct tti_transfer *fir
         tutti_status delivered =
             t->op.status == TUTTI_OK ? deliver(c, t, status == TUTTI_OK ? c->error : NULL) : TUTTI_OK;
         status = status == TUTTI_OK ? delivered : status;
-        if (t->op.in_use) {
-            atomic_store_explicit(&c->group->in_use, 1, memory_order_relaxed);
-        }
+        tti_group_note_in_use(c->group, &t->op);
         tti_transfer_drop(t);
     }
     return status;

@@ -22,7 +22,7 @@ static tutti_status split(tutti_group *world, int64_t timeout_ms, tutti_group **
     return tutti_group_split(world, 0, tutti_group_rank(world), TUTTI_CONFIG(.timeout_ms = timeout_ms), g, error);
 }
 
-/* Rank 0 gives up before rank 1 has begun. Rank 1 finds what rank 0 has left there, and then nobody. */
+/* Rank 0 gives up before rank 1 has begun. Rank 1 finds rank 0's entry and then waits in vain for rank 0. */
 static void first_attempt(tutti_group *world)
 {
     tutti_group *g = NULL;

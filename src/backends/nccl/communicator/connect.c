@@ -2,8 +2,9 @@
 /*
  * Making the communicators: collective, and as slow as the slowest rank. From 2.14 on the library makes them in the
  * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have arrived, so it runs in a
- * thread of its own. At the deadline that thread is left behind; it aborts its communicator if the function ever
- * returns. Neither form notices a rank that does not come, so both waits poll for failures of other members.
+ * thread of its own. At the deadline, or if another member fails, that thread is left behind; it aborts its communicator
+ * if the function ever returns. Neither form notices a rank that does not come, so both waits poll for failures of other
+ * members.
  */
 #include "backends/nccl/communicator/connect.h"
 
@@ -29,12 +30,12 @@ static tutti_status too_late(const struct tti_nccl_group *g, int32_t lane, int64
 
 #define POLL_NS 100000000 /* between two polls for failures of other members */
 
-/* The reason of another member to stop waiting, from time to time. */
+/* At most once every POLL_NS: the failure that another member has reported, or OK. */
 static tutti_status poll_failures(const tutti_open_info *info, int64_t *next_ns, tutti_error *error)
 {
     const tutti_rendezvous *r = info->rendezvous;
     const int64_t now = tti_now_ns();
-    if (now < *next_ns || !r->poll_failures) {
+    if (now < *next_ns) {
         return TUTTI_OK;
     }
     *next_ns = now + POLL_NS;
@@ -89,7 +90,7 @@ struct init_thread {
     tutti_status status;
     tutti_error error;
     bool done;
-    bool left; /* nobody waits any more: the thread frees this struct */
+    bool left; /* the caller has stopped waiting: the thread frees this struct */
 };
 
 static void init_thread_free(struct init_thread *j)

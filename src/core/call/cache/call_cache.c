@@ -38,6 +38,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     tti_lane_leave(entry->lane);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         tti_flight_call_failed(entry->tally, status);
+        tti_group_note_in_use(entry->cached_handle.slot->object, &entry->op);
         /* A group on a device caches its barriers, too, and has a second engine then. */
         tti_group_share_failure(entry->cached_handle.slot->object, entry->op.lane);
         tti_call_describe(error, entry->cached_handle.slot->object, &entry->op);

@@ -21,6 +21,7 @@ static void fail_messages(struct tti_cached_call *const *found, int count, tutti
     tutti_op op = found[0]->op;
     for (int i = 0; i < count; i++) {
         const tutti_status own = found[i]->op.status == TTI_NOT_RUN ? status : found[i]->op.status;
+        tti_group_note_in_use(g, &found[i]->op);
         if (own != TUTTI_OK) {
             tti_flight_call_failed(found[i]->tally, own);
         }

@@ -22,7 +22,7 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
 {
     uint32_t has = tti_engine_capabilities(g->backend, g->state);
     const bool other_kind = tti_group_on_device(g) ? !g->takes_device : g->stages_to_device;
-    if (other_kind || !g->host_backend) { /* by which the ranks agree on memory */
+    if (other_kind || !g->host_backend) { /* without it the ranks cannot agree on memory */
         has &= ~(uint32_t)TUTTI_CAP_HEAP;
     }
     if (g->compares_all) {
