@@ -174,6 +174,8 @@ static tutti_status exchange_entries(struct split *s, bool alone, const struct s
         tti_formation_abort(&watch, &outcome);
     }
     tti_rendezvous_close(&rendezvous);
+    s->rendezvous = NULL;
+    s->watch = NULL;
     return status;
 }
 

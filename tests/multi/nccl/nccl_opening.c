@@ -24,7 +24,8 @@ int main(void)
         TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = rank, .timeout_ms = LIMIT_MS);
     const int64_t begun = now_ms();
     const tutti_status status = tutti_group_create(base, all, 3, config, &g, &err);
-    EXPECT(status == TUTTI_BACKEND && (rank == 1 || err.suspect == 1) && !g && strstr(err.message, "CommInitRankConfig") != NULL);
+    EXPECT(status == TUTTI_BACKEND && (rank == 1 || err.suspect == 1) && !g &&
+           strstr(err.message, "CommInitRankConfig") != NULL);
     EXPECT(now_ms() - begun < LIMIT_MS / 2);
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     EXPECT_OK(tutti_group_destroy(base, &err));
