@@ -12,7 +12,6 @@
  *                            over no memory
  *   contained grow           ranks 0 and 1 make a group of two, which rank 2 joins by a token
  */
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/launchers/world.h"
+#include "descriptors.h"
 #include "store/store.h"
 
 enum { COUNT = 1 << 18 };
@@ -107,19 +107,6 @@ static int part(tutti_group *g)
     int code = sum(half, data, 1000, "sum in a part");
     code = code == 0 && tutti_group_size(half) > 1 ? heap(half) : code;
     return tutti_group_destroy(half, &e) == TUTTI_OK ? code : fail("destroy of a part", &e);
-}
-
-static int open_descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (directory && readdir(directory)) {
-        count++;
-    }
-    if (directory) {
-        closedir(directory);
-    }
-    return count;
 }
 
 static int splits(tutti_group *g)

@@ -6,9 +6,7 @@
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 
 for flavour in $(flavours); do
-    double=$PWD/tests/mpi/double.errors.$flavour.so
-    "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" ||
-        fail "compiling for $flavour"
+    double=$(double_of "$flavour") || exit 1
     launch "$flavour" 2 env LD_PRELOAD="$double" DOUBLE_FAIL_RANK=1 DOUBLE_FAIL_CALL=3 tests/mpi/errors failure ||
         fail "MPI's failures with $flavour"
     report=$PWD/tests/mpi/report.$flavour

@@ -7,9 +7,7 @@
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 
 for flavour in $(flavours); do
-    double=$PWD/tests/mpi/double.one_thread.$flavour.so
-    "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" ||
-        fail "compiling for $flavour"
+    double=$(double_of "$flavour") || exit 1
     launch "$flavour" 3 env LD_PRELOAD="$double" DOUBLE_ONE_THREAD=1 "$TUTTI_SOURCE/tests/hier/on_hosts" AAB \
         tests/mpi/one_thread || fail "one thread with $flavour"
 done

@@ -16,9 +16,7 @@ for key in mpi.blocking mpi.buffer_size mpi.cuda_aware mpi.env mpi.profiling mpi
 done
 
 for flavour in $(flavours); do
-    double=$PWD/tests/mpi/double.settings.$flavour.so
-    "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" ||
-        fail "compiling for $flavour"
+    double=$(double_of "$flavour") || exit 1
     # variables of the same name stand below the settings
     if [ "$flavour" = openmpi ]; then
         reduce=OMPI_MCA_coll_tuned_allreduce_algorithm broadcast=OMPI_MCA_coll_tuned_bcast_algorithm

@@ -7,9 +7,7 @@
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 
 for flavour in $(flavours); do
-    double=$PWD/tests/mpi/double.slow.$flavour.so
-    "mpicc.$flavour" -std=gnu17 -Wall -shared -fPIC "$TUTTI_SOURCE/tests/mpi/double/double.c" -o "$double" ||
-        fail "compiling for $flavour"
+    double=$(double_of "$flavour") || exit 1
     for mode in left kept; do
         launch "$flavour" 2 env LD_PRELOAD="$double" tests/mpi/slow "$mode" || fail "$mode with $flavour"
     done

@@ -4,7 +4,6 @@
  * NO_RESOURCE with a message. It does not wait for the deadline, and leaves no descriptor open. After a success the
  * group works. Where the process also serves the store, the server runs out together with its client.
  */
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,20 +12,6 @@
 #include "descriptors.h"
 
 #define MOST 64 /* descriptors that a group of one may need */
-
-/* Counts the open descriptors, always including the one that opendir opens. */
-static int open_descriptors(void)
-{
-    int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (directory && readdir(directory)) {
-        count++;
-    }
-    if (directory) {
-        closedir(directory);
-    }
-    return count;
-}
 
 /* Returns how many it took. */
 static int join(const char *backend, const char *scheme)

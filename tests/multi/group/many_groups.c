@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2 timeout=120 trees=release,debug */
 /* 5,000 groups at once. They share the descriptors and the mappings of the world's segments. */
-#include <dirent.h>
 #include <stdlib.h>
 
+#include "descriptors.h"
 #include "multi/expect.h"
 
 #define GROUPS 5000
 #define EXTRA  40 /* mappings for all of them together */
-
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *all = opendir("/proc/self/fd");
-    while (all && readdir(all)) {
-        count++;
-    }
-    if (all) {
-        closedir(all);
-    }
-    return count;
-}
 
 static int segments(void)
 {
@@ -43,7 +30,7 @@ int main(void)
     const int64_t one = 1;
     tutti_group *world;
     EXPECT_OK(tutti_init(NULL, &world, &err));
-    const int descriptors_before = descriptors();
+    const int descriptors_before = open_descriptors();
     const int segments_before = segments();
     for (int i = 0; i < GROUPS && failures == 0; i++) {
         EXPECT_OK(tutti_group_create(world, list, 2, NULL, &groups[i], &err));
@@ -54,7 +41,7 @@ int main(void)
         EXPECT_OK(tutti_all_reduce(groups[i], &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &err)));
         EXPECT(value == 2 * i);
     }
-    EXPECT(descriptors() <= descriptors_before);
+    EXPECT(open_descriptors() <= descriptors_before);
     EXPECT(segments() <= segments_before + EXTRA);
     for (int i = 0; i < GROUPS && failures == 0; i++) {
         EXPECT_OK(tutti_group_destroy(groups[i], &err));

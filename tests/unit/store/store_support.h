@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "descriptors.h"
 #include "store/store.h"
 
 #define LONG_MS 60000 /* for what must happen: never reached unless something is broken */
@@ -70,11 +71,6 @@ static inline int count_entries(const char *path)
     }
     closedir(directory);
     return count;
-}
-
-static inline int open_descriptors(void)
-{
-    return count_entries("/proc/self/fd");
 }
 
 static inline struct tti_store *open_store(const char *url, bool serve)
