@@ -39,7 +39,7 @@ static tutti_status poll_failures(const tutti_open_info *info, int64_t *next_ns,
         return TUTTI_OK;
     }
     *next_ns = now + POLL_NS;
-    return r->poll_failures(r->self, error);
+    return r->poll_failures ? r->poll_failures(r->self, error) : TUTTI_OK;
 }
 
 /* ---- in the background ------------------------------------------------------------------------------------------- */
