@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/kept_memory.h"
+#include "base/operation.h"
 #include "core/call/compare.h"
 #include "core/call/wire.h"
 #include "core/group/backend/engines.h"
@@ -159,11 +160,10 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
 {
     struct tti_group *g = t->call.group;
     if (tti_group_on_device(g)) {
-        const int64_t now = tti_now_ns();
-        t->op.begun_ns = t->op.begun_ns != 0 ? t->op.begun_ns : now;
-        int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
-        if (!pack && deadline < now + UNPACK_NS) {
-            deadline = now + UNPACK_NS; /* a call that has ended well may have ended late */
+        int64_t deadline = tti_operation_deadline_ns(&t->op);
+        const int64_t least = tti_now_ns() + UNPACK_NS;
+        if (!pack && deadline < least) {
+            deadline = least; /* a call that has ended well may have ended late */
         }
         const tutti_status status =
             pack ? tti_staging_pack(g, side->memory, side->tensor, t->op.after, deadline, t->call.error)
@@ -190,9 +190,7 @@ static tutti_status run_on_device(struct tti_task *t)
         return status;
     }
     if (t->op.after) {
-        t->op.begun_ns = t->op.begun_ns != 0 ? t->op.begun_ns : tti_now_ns();
-        const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
-        status = tti_device_await(g->device_ops, t->op.after, deadline, t->call.error);
+        status = tti_device_await(g->device_ops, t->op.after, tti_operation_deadline_ns(&t->op), t->call.error);
         late = status == TUTTI_TIMEOUT;
     }
     if (status == TUTTI_OK) {

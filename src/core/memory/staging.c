@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/operation.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
 #include "core/memory/chunks.h"
@@ -300,8 +301,7 @@ tutti_status tti_staging_run(struct tti_group *g, const tutti_backend *engine, v
                            .pipeline = &s->lanes[op->lane],
                            .counts = s->counts + 2 * (size_t)g->size * (size_t)op->lane,
                            .error = error};
-    op->begun_ns = op->begun_ns != 0 ? op->begun_ns : tti_now_ns();
-    x.deadline_ns = tti_deadline_ns(op->begun_ns, op->timeout_ms);
+    x.deadline_ns = tti_operation_deadline_ns(op);
     tti_chunks_cut(&x.chunks, op, g->rank, g->size, chunk_bytes(g, engine, state));
     /* A cancelled call, or one without memory, copies nothing: the engine reports it to the other ranks. */
     return op->failed != TUTTI_OK ? run_chunk(&x, 0, op->failed, error) : run_in_chunks(&x);

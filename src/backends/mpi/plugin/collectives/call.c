@@ -45,7 +45,6 @@ static tutti_status timed_out(struct tti_mpi_call *c, const char *what)
 static tutti_status failed_in_mpi(struct tti_mpi_call *c, int code, const char *what)
 {
     tutti_status status = tti_mpi_check(c->group, true, c->error); /* an abort may be the reason */
-    c->op->in_use = !c->blocking;
     if (status == TUTTI_OK) {
         status = tti_mpi_error(c->error, code, what);
         c->error->scope = TUTTI_SCOPE_GROUP;
@@ -64,7 +63,6 @@ tutti_status tti_mpi_complete(struct tti_mpi_call *c, int code, MPI_Request *req
         if (code == MPI_SUCCESS && !done) {
             const tutti_status status = tti_mpi_poll_step(&c->poll_loop, c->error);
             if (status != TUTTI_OK) {
-                c->op->in_use = 1;
                 return status == TUTTI_TIMEOUT ? timed_out(c, what) : status;
             }
         }
@@ -136,7 +134,6 @@ tutti_status tti_mpi_complete_all(struct tti_mpi_call *c, int code, const char *
     } else if (status == TUTTI_TIMEOUT) {
         status = timed_out(c, what);
     }
-    c->op->in_use = 1; /* a receive under way cannot be cancelled either */
     tti_mpi_withdraw_requests(c);
     return status;
 }

@@ -126,6 +126,7 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     }
     if (status == TUTTI_OK && !done) {
         status = dispatch(&c);
+        op->in_use = status != TUTTI_OK && !c.blocking; /* what is under way cannot be cancelled, receives neither */
     }
     lane->ended_well = status == TUTTI_OK;
     end(lane);
