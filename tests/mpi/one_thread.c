@@ -3,24 +3,14 @@
  * Tensors of several chunks over hier, with MPI at the level single between the hosts. Under double.c, which allows one
  * thread in MPI. The program does not use MPI itself.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <tutti/backend.h>
-#include <tutti/tutti.h>
+
+#include "mpi/expect.h"
 
 enum { COUNT = 1 << 18 };
 
 static tutti_group *world;
-static int rank;
 static int size;
-
-static void expect(int holds, const char *what, const tutti_error *error)
-{
-    if (!holds) {
-        fprintf(stderr, "FAILED: rank %d: %s: %s: %s\n", rank, what, tutti_status_name(error->status), error->message);
-        exit(1);
-    }
-}
 
 static int32_t value(int from, int to, int64_t i)
 {

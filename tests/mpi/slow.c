@@ -7,22 +7,12 @@
  *   kept   the deadline of rank 1 passes first: the memory that MPI may still write to is not used for anything else
  */
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <tutti/tutti.h>
 
-enum { COUNT = 3000, BLOCKS = 64 }; /* more than travels with the call record */
+#include "memory_reuse.h"
+#include "mpi/expect.h"
 
-static int rank;
-
-static void expect(int holds, const char *what, const tutti_error *error)
-{
-    if (!holds) {
-        fprintf(stderr, "FAILED: rank %d: %s: %s: %s\n", rank, what, tutti_status_name(error->status), error->message);
-        exit(1);
-    }
-}
+enum { COUNT = 3000 }; /* more than travels with the call record */
 
 static void left(tutti_group *world)
 {
@@ -44,25 +34,6 @@ static void left(tutti_group *world)
     expect(status == TUTTI_PEER_LEFT && error.suspect == 0, "the next call", &error);
 }
 
-/* Whether new memory of the size that MPI has lies where MPI may write. */
-static int is_used_again(void)
-{
-    void **const memory = dlsym(RTLD_DEFAULT, "double_slow");
-    const size_t bytes = COUNT * sizeof(int32_t);
-    void *blocks[BLOCKS];
-    int found = 0;
-    for (int i = 0; i < BLOCKS; i++) {
-        blocks[i] = malloc(bytes);
-        const uintptr_t at = (uintptr_t)blocks[i];
-        const uintptr_t begin = (uintptr_t)*memory;
-        found = found || (at < begin + bytes && begin < at + bytes);
-    }
-    for (int i = 0; i < BLOCKS; i++) {
-        free(blocks[i]);
-    }
-    return found;
-}
-
 static void kept(tutti_group *world)
 {
     static int32_t values[2 * COUNT];
@@ -79,7 +50,8 @@ static void kept(tutti_group *world)
     const tutti_status status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.timeout_ms = 2000, .error = &error));
     if (rank == 1) {
         expect(status == TUTTI_TIMEOUT, "the deadline", &error);
-        expect(!is_used_again(), "the memory of MPI is used again", &error);
+        void **const memory = dlsym(RTLD_DEFAULT, "double_slow");
+        expect(!is_reused(*memory, COUNT * sizeof(int32_t)), "the memory of MPI is used again", &error);
     }
     tutti_group_destroy(g, NULL);
     tutti_group_destroy(world, NULL);

@@ -36,6 +36,9 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
         return tti_error_set(error, TUTTI_INTERNAL, "%s: the ranks exchange too much at once",
                              tutti_operation_name(c->operation));
     }
+    if (atomic_load_explicit(&c->group->in_use, memory_order_relaxed)) { /* a failed group keeps one block, not more */
+        return tti_group_revoked(c->group, error);
+    }
     /* the engine may use it for longer than the caller's memory lasts */
     char *block = malloc((size_t)(joined + count));
     if (!block) {
@@ -52,8 +55,8 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
     if (status == TUTTI_OK) {
         memcpy(all, block, (size_t)joined);
     }
-    const bool failed = status != TUTTI_OK && status != TUTTI_REVOKED;
-    tti_memory_free_or_keep(block, failed && atomic_load_explicit(&c->group->in_use, memory_order_relaxed));
+    const bool in_use = atomic_load_explicit(&c->group->in_use, memory_order_relaxed);
+    tti_memory_free_or_keep(block, status != TUTTI_OK && in_use);
     return status;
 }
 

@@ -233,10 +233,7 @@ tutti_status tti_compare(struct tti_group *g, tutti_op *op, tutti_error *error)
 {
     struct lane *lane = &g->comparison->lanes[op->lane];
     if (lane->in_use) {
-        tutti_error cause;
-        tti_error_clear(&cause);
-        tti_group_failure(g, &cause);
-        return tti_error_revoked(error, &cause);
+        return tti_group_revoked(g, error);
     }
     lane->own = (struct ticket){
         .call = ++lane->calls, .failed = op->failed, .rank = g->rank, .flags = op->flags & TUTTI_CANCELLABLE};

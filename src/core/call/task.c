@@ -168,7 +168,7 @@ static tutti_status copy_side(struct tti_task *t, const struct tti_side *side, b
         const tutti_status status =
             pack ? tti_staging_pack(g, side->memory, side->tensor, t->op.after, deadline, t->call.error)
                  : tti_staging_unpack(g, side->tensor, side->memory, t->op.after, deadline, t->call.error);
-        return status == TUTTI_TIMEOUT ? tti_staging_time_out(g, t->op.lane, t->call.error) : status;
+        return tti_staging_waited(g, t->op.lane, status, t->call.error);
     }
     if (pack) {
         tti_tensor_pack(side->memory, side->tensor);
@@ -197,7 +197,7 @@ static tutti_status run_on_device(struct tti_task *t)
         status = g->backend->ops->run(g->state, &t->op, t->call.error);
     }
     g->device_ops->leave(&scope);
-    return late ? tti_staging_time_out(g, t->op.lane, t->call.error) : status;
+    return late ? tti_staging_waited(g, t->op.lane, status, t->call.error) : status;
 }
 
 struct tti_flight_op tti_task_flight_op(const tutti_op *op)
@@ -320,6 +320,13 @@ static bool can_report(const struct tti_task *t)
     return tti_compares(t->call.group, &t->op) || (tti_engine_capabilities(engine, state) & TUTTI_CAP_CHECKS_CALLS);
 }
 
+static void fail_group(struct tti_task *t)
+{
+    t->call.error->scope = TUTTI_SCOPE_GROUP;
+    t->call.error->suspect = t->call.group->rank;
+    tti_group_abort(t->call.group, t->op.lane, t->call.error);
+}
+
 /* A tensor could not be packed, or there is no memory to convert it: the stand-in holds no valid data. The other ranks
  * must not get it: the call fails on all of them, or, on an engine that cannot report it, the group fails. */
 static tutti_status give_up(struct tti_task *t, tutti_status status)
@@ -330,9 +337,7 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
         run(t);
         *t->call.error = own;
     } else {
-        t->call.error->scope = TUTTI_SCOPE_GROUP;
-        t->call.error->suspect = t->call.group->rank;
-        tti_group_abort(t->call.group, t->op.lane, t->call.error);
+        fail_group(t);
     }
     return status;
 }
@@ -341,7 +346,11 @@ tutti_status tti_task_perform(struct tti_task *t)
 {
     tutti_status status = TUTTI_OK;
     if (t->op.failed == TUTTI_NO_MEMORY && !can_report(t)) {
-        return t->call.group_size > 1 ? give_up(t, no_memory(t)) : no_memory(t);
+        status = no_memory(t);
+        if (t->call.group_size > 1) { /* a rank alone has nobody who would wait */
+            fail_group(t);
+        }
+        return status;
     }
     for (int32_t i = 0; i < t->side_count && t->op.failed == TUTTI_OK && status == TUTTI_OK; i++) {
         if (t->sides[i].pack) {

@@ -278,6 +278,7 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     status = status == TUTTI_OK ? tti_same_host_find(plan, &g->rendezvous, all, &g->pidfds, error) : status;
     status = status == TUTTI_OK ? choose(g, plan, all, &choice, error) : status;
     if (status != TUTTI_OK) { /* every rank has the same records and fails alike, or a rank is missing */
+        tti_same_host_withdraw(plan, &g->rendezvous, &g->pidfds);
         return status;
     }
     keep_host_names(g, all);

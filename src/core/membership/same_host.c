@@ -328,13 +328,18 @@ static tutti_status check_result(const struct tti_group_plan *plan, const void *
 
 /* ---- pidfds ------------------------------------------------------------------------------------------------------ */
 
+static void self_key(char key[SELF_KEY], const char *group, int32_t rank)
+{
+    snprintf(key, SELF_KEY, "%s/self/%d", group, rank);
+}
+
 /* A failure here is ignored: without a pidfd of a rank, the liveness monitor of shm still reports its death at once
  * (engine/failure/liveness_monitor.c). */
 static void put_own_pidfd(struct tti_store *store, const char *group, int32_t rank, int32_t readers)
 {
     char key[SELF_KEY];
     const int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-    snprintf(key, sizeof(key), "%s/self/%d", group, rank);
+    self_key(key, group, rank);
     if (fd < 0 || tti_store_put_fd(store, key, fd, readers, NULL) != TUTTI_OK) {
         tti_store_set(store, key, "", 1, NULL); /* a value ends the wait for a descriptor, too */
     }
@@ -358,7 +363,7 @@ static void get_peer_pidfds(const struct tti_group_plan *plan, struct tti_store 
         if (r == own || leaders[r] != leaders[own] || share_pid_namespace(&all[r], &all[own])) {
             continue;
         }
-        snprintf(key, sizeof(key), "%s/self/%d", group, r);
+        self_key(key, group, r);
         if (tti_pidfd_register(instance, -1) ||
             (tti_store_get_fd(store, key, &fd, TRIAL_MS, NULL) == TUTTI_OK && tti_pidfd_register(instance, fd))) {
             kept->instances[kept->count++] = instance;
@@ -371,7 +376,7 @@ void tti_same_host_withdraw(const struct tti_group_plan *plan, struct tti_rendez
 {
     char key[SELF_KEY];
     if (kept->offered) { /* not every rank has taken it: the store would keep the descriptor */
-        snprintf(key, sizeof(key), "%s/self/%d", rendezvous->name, plan->rank);
+        self_key(key, rendezvous->name, plan->rank);
         tti_store_remove(rendezvous->store, key, NULL);
         kept->offered = false;
     }

@@ -232,7 +232,7 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
     } else if (status == TUTTI_OK) {
         int32_t own;
         const int64_t left = tti_remaining_ms(s.deadline_ns);
-        plan.opening_ms = left == 0 ? 1 : left; /* a negative one has no limit */
+        plan.opening_ms = left == 0 ? 1 : left; /* all have called in time: what is there already is found */
         const int32_t count = list_color(&s, color, ranks, &own);
         status = tti_join_part(&plan, ranks, count, own, s.serial, group, error);
     }

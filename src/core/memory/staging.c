@@ -180,20 +180,23 @@ static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status fail
     return status;
 }
 
-tutti_status tti_staging_time_out(struct tti_group *g, int32_t lane, tutti_error *error)
+tutti_status tti_staging_waited(struct tti_group *g, int32_t lane, tutti_status status, tutti_error *error)
 {
-    error->scope = TUTTI_SCOPE_GROUP;
-    error->suspect = g->rank;
-    tti_group_abort(g, lane, error);
-    return TUTTI_TIMEOUT;
+    if (status == TUTTI_TIMEOUT) {
+        error->scope = TUTTI_SCOPE_GROUP;
+        error->suspect = g->rank;
+        tti_group_abort(g, lane, error);
+    }
+    return status;
 }
 
 /* The deadline has passed before the engine could begin. If the group has failed, the engine reports why. */
 static tutti_status time_out_before_engine(struct staged_run *x, int64_t k)
 {
     tutti_error cause;
-    return tti_group_failure(x->group, &cause) != TUTTI_OK ? run_chunk(x, k, TUTTI_TIMEOUT, x->error)
-                                                           : tti_staging_time_out(x->group, x->op->lane, x->error);
+    return tti_group_failure(x->group, &cause) != TUTTI_OK
+               ? run_chunk(x, k, TUTTI_TIMEOUT, x->error)
+               : tti_staging_waited(x->group, x->op->lane, TUTTI_TIMEOUT, x->error);
 }
 
 /* This rank cannot copy. On an engine that compares calls, a failed call reports it to the other ranks. On another
@@ -254,7 +257,7 @@ static tutti_status run_pipeline(struct staged_run *x)
         status = tti_device_await(x->device, x->pipeline->slots[(count - 1) % TTI_STAGING_SLOTS].stored, x->deadline_ns,
                                   x->error);
     }
-    return status == TUTTI_TIMEOUT ? tti_staging_time_out(x->group, x->op->lane, x->error) : status;
+    return tti_staging_waited(x->group, x->op->lane, status, x->error);
 }
 
 static size_t chunk_bytes(const struct tti_group *g, const tutti_backend *engine, void *state)

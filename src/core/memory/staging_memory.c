@@ -111,24 +111,26 @@ static struct tti_staging_block *block_of(const struct tti_staging *s, const voi
     return NULL;
 }
 
-void tti_staging_block_give(struct tti_staging *s, const void *memory)
+/* The block is used until then, at least. */
+static void mark(struct tti_staging *s, const void *memory, enum tti_staging_until until)
 {
     pthread_mutex_lock(&s->lock);
     struct tti_staging_block *b = block_of(s, memory);
     if (b) {
-        b->taken = b->stays_taken;
+        b->until = until > b->until ? until : b->until;
+        b->taken = b->until != TTI_UNTIL_GIVEN_BACK;
     }
     pthread_mutex_unlock(&s->lock);
 }
 
+void tti_staging_block_give(struct tti_staging *s, const void *memory)
+{
+    mark(s, memory, TTI_UNTIL_GIVEN_BACK);
+}
+
 void tti_staging_block_keep(struct tti_staging *s, const void *memory)
 {
-    pthread_mutex_lock(&s->lock);
-    struct tti_staging_block *b = block_of(s, memory);
-    if (b) {
-        b->stays_taken = b->in_use = true;
-    }
-    pthread_mutex_unlock(&s->lock);
+    mark(s, memory, TTI_UNTIL_PROCESS_ENDS);
 }
 
 void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
@@ -140,10 +142,8 @@ void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
 
 void tti_staging_give(struct tti_group *g, const void *memory, int32_t in_use)
 {
-    if (in_use) {
-        tti_staging_block_keep(g->staging, memory);
-    } else {
-        tti_staging_block_give(g->staging, memory);
+    if (memory) {
+        mark(g->staging, memory, in_use ? TTI_UNTIL_PROCESS_ENDS : TTI_UNTIL_GIVEN_BACK);
     }
 }
 
@@ -152,7 +152,7 @@ void tti_staging_blocks_free(struct tti_staging *s)
 {
     for (size_t i = 0; i < s->block_count; i++) {
         const struct tti_staging_block *b = &s->blocks[i];
-        if (b->in_use) {
+        if (b->until == TTI_UNTIL_PROCESS_ENDS) {
             tti_memory_keep(b->memory);
         } else if (b->there) {
             s->device->free(b->memory, NULL);
@@ -162,18 +162,6 @@ void tti_staging_blocks_free(struct tti_staging *s)
     }
 }
 
-/* The device may still copy from or to the block, so it stays taken until the group ends, also after it is given
- * back. */
-static void leave_taken(struct tti_staging *s, const void *memory)
-{
-    pthread_mutex_lock(&s->lock);
-    struct tti_staging_block *b = block_of(s, memory);
-    if (b) {
-        b->stays_taken = true;
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
 /* ---- whole tensors ---------------------------------------------------------------------------------------------- */
 
 static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, tutti_status status,
@@ -181,7 +169,7 @@ static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, 
 {
     status = tti_device_session_end(x, status, deadline_ns, error);
     if (!x->done) {
-        leave_taken(g->staging, compact);
+        mark(g->staging, compact, TTI_UNTIL_GROUP_ENDS); /* the device may still copy */
     }
     return status;
 }

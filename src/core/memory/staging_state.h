@@ -25,13 +25,15 @@ struct tti_staging_pipeline {
     struct tti_staging_slot slots[TTI_STAGING_SLOTS];
 };
 
+/* How long a block stays taken: also after a copy whose wait has timed out, or if the engine still uses it (tutti_op). */
+enum tti_staging_until { TTI_UNTIL_GIVEN_BACK, TTI_UNTIL_GROUP_ENDS, TTI_UNTIL_PROCESS_ENDS };
+
 struct tti_staging_block {
     void *memory;
     size_t bytes;
     bool there; /* memory of the device; else pinned memory of the host */
     bool taken;
-    bool stays_taken; /* until the group ends: a copy whose wait has timed out may still be under way */
-    bool in_use;      /* by the engine, until the process ends: it is never freed */
+    enum tti_staging_until until; /* taken for longer than its taker needs it */
 };
 
 struct tti_staging {
@@ -43,7 +45,9 @@ struct tti_staging {
     struct tti_staging_block *blocks;
     size_t block_count;
     size_t block_room;
-    int64_t counts[]; /* of a chunk: two for each rank, for each lane; used by the thread that owns the lane */
+    /* Of a chunk: two for each rank, for each lane; used by the thread that owns the lane. They are here because a rank
+     * that could not allocate them in a call would not arrive. */
+    int64_t counts[];
 };
 
 #endif

@@ -139,7 +139,7 @@ tutti_status tti_transfer_pack(struct tti_transfer *t, const struct tti_call *c,
     if (tti_group_on_device(t->group)) {
         const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
         const tutti_status status = tti_staging_pack(t->group, t->scratch, tensor, t->after, deadline, c->error);
-        return status == TUTTI_TIMEOUT ? tti_staging_time_out(t->group, TUTTI_LANE_MESSAGES, c->error) : status;
+        return tti_staging_waited(t->group, TUTTI_LANE_MESSAGES, status, c->error);
     }
     tti_tensor_pack(t->scratch, tensor);
     return TUTTI_OK;
@@ -153,7 +153,7 @@ static tutti_status unpack(const struct tti_call *c, const struct tti_transfer *
         error = error ? error : &own;
         const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
         const tutti_status status = tti_staging_unpack(t->group, tensor, packed, t->after, deadline, error);
-        return status == TUTTI_TIMEOUT ? tti_staging_time_out(t->group, TUTTI_LANE_MESSAGES, error) : status;
+        return tti_staging_waited(t->group, TUTTI_LANE_MESSAGES, status, error);
     }
     tti_tensor_unpack(tensor, packed);
     return TUTTI_OK;

@@ -45,9 +45,6 @@ static void *serve(void *argument)
 
 static tutti_status start(struct tti_helper *h, tutti_error *error)
 {
-    if (h->runs_inline) {
-        return TUTTI_OK;
-    }
     const int code = tti_thread_create(&h->thread, NULL, serve, h);
     h->started = code == 0;
     return code == 0 ? TUTTI_OK : tti_error_system(error, code, "no thread for the steps between hosts can be started");
@@ -70,7 +67,7 @@ tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *use
                              tutti_error *error)
 {
     pthread_mutex_lock(&h->lock);
-    const tutti_status status = h->started ? TUTTI_OK : start(h, error);
+    const tutti_status status = h->started || h->runs_inline ? TUTTI_OK : start(h, error);
     if (status == TUTTI_OK) {
         if (h->posted == h->awaited) { /* the thread is idle */
             tti_error_clear(&h->error);

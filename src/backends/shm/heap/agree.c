@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/shm/heap/available.h"
 #include "backends/shm/heap/file.h"
 #include "backends/shm/heap/shared.h"
 #include "base/clock.h"
@@ -202,18 +201,10 @@ void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel
     put_own(v, channel, -1, NULL);
 }
 
-void tti_heap_read_available(struct tti_heap_record *mine)
-{
-    const struct tti_available_memory room = tti_available_memory_read();
-    mine->cgroup = room.cgroup;
-    mine->host = room.host;
-    mine->limit = room.limit;
-}
-
 tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
                                       tutti_error *error)
 {
-    const uint64_t own = all[v->rank].cgroup;
+    const uint64_t own = all[v->rank].available.cgroup;
     uint64_t host = 0;
     uint64_t limit = 0;
     uint64_t host_left = 0;
@@ -221,10 +212,10 @@ tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struc
     bool endless = false; /* the sum overflows */
     for (int r = 0; r < v->size; r++) {
         endless = __builtin_add_overflow(host, all[r].bytes, &host) || endless;
-        host_left = all[r].host > host_left ? all[r].host : host_left;
-        if (all[r].cgroup == own) {
+        host_left = all[r].available.host > host_left ? all[r].available.host : host_left;
+        if (all[r].available.cgroup == own) {
             limit += !endless ? all[r].bytes : 0;
-            limit_left = all[r].limit > limit_left ? all[r].limit : limit_left;
+            limit_left = all[r].available.limit > limit_left ? all[r].available.limit : limit_left;
         }
     }
     if (endless || host > host_left) {

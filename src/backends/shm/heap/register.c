@@ -252,7 +252,7 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
     x->mine.status = claim(x, memory, bytes, error);
     x->mine.region = x->index;
     x->mine.bytes = x->index > 0 ? region_of(x)->bytes : 0;
-    tti_heap_read_available(&x->mine);
+    x->mine.available = tti_available_memory_read();
     if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
         x->mine.status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }

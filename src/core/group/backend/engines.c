@@ -5,6 +5,8 @@
  */
 #include "core/group/backend/engines.h"
 
+#include "base/error.h"
+
 #include "core/group/group_state.h"
 
 /* Whether there is a second engine, for tensors of the host. */
@@ -38,6 +40,14 @@ tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
 {
     tutti_status status = failure_of(g->backend, g->state, error);
     return status == TUTTI_OK && has_host_engine(g) ? failure_of(g->host_backend, g->host_state, error) : status;
+}
+
+tutti_status tti_group_revoked(const struct tti_group *g, tutti_error *error)
+{
+    tutti_error cause;
+    tti_error_clear(&cause);
+    tti_group_failure(g, &cause);
+    return tti_error_revoked(error, &cause);
 }
 
 tutti_status tti_group_peer_status(const struct tti_group *g, int32_t rank, tutti_error *error)

@@ -20,6 +20,9 @@ uint32_t tti_group_capabilities(const struct tti_group *group);
 /* Why the group has failed, as one of its engines knows; OK if it has not. */
 tutti_status tti_group_failure(const struct tti_group *group, tutti_error *error);
 
+/* REVOKED with that cause, for a group that has failed. */
+tutti_status tti_group_revoked(const struct tti_group *group, tutti_error *error);
+
 /* Whether a rank is lost, as far as is known here: OK, PEER_LEFT, PEER_DEAD or PEER_CRASHING. */
 tutti_status tti_group_peer_status(const struct tti_group *group, int32_t rank, tutti_error *error);
 
