@@ -42,7 +42,7 @@ MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
 ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
 NOTHING = "nothing"  # a function that no test calls
 # Seconds. A test that hangs without the function has noticed that it is missing, after five times its own time at the least.
-TIME_LIMIT, OWN_TIME_LIMIT = 4, 120
+TIME_LIMIT, OWN_TIME_LIMIT = 4, 400
 
 
 def run(*command, **options):

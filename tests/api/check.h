@@ -12,6 +12,8 @@
 
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 static _Atomic int test_failures;
 
 static inline void test_fail(const char *file, int line, const char *what)
@@ -67,7 +69,8 @@ static inline void test_still_works(const char *file, int line, tutti_group *gro
     int32_t value = tutti_group_rank(group) + 1;
     DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
     tutti_error error;
-    tutti_status status = tutti_all_reduce(group, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error, .timeout_ms = 30000));
+    tutti_status status =
+        tutti_all_reduce(group, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error, .timeout_ms = LONG_MS));
     test_status(file, line, "all_reduce afterwards", status, TUTTI_OK, &error, "");
     if (status == TUTTI_OK && value != n * (n + 1) / 2) {
         test_fail(file, line, "all_reduce afterwards gives a wrong sum");

@@ -22,7 +22,7 @@ fail() {
 
 # check SABOTAGE FILTER: runs the suite on two threads; the status is in $status.
 check() {
-    TUTTI_CHECK_SABOTAGE=$1 timeout 120 "$tutti" check --backend local -n 2 --quick --timeout 20 --filter "$2" \
+    TUTTI_CHECK_SABOTAGE=$1 timeout 400 "$tutti" check --backend local -n 2 --quick --timeout 20 --filter "$2" \
         >"$scratch/out" 2>"$scratch/err"
     status=$?
 }

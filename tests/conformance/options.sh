@@ -15,7 +15,7 @@ failures=0
 expect() {
     local wanted=$1 pattern=$2
     shift 2
-    timeout 120 "$@" >"$scratch/out" 2>&1
+    timeout 400 "$@" >"$scratch/out" 2>&1
     local status=$?
     if [ "$status" -ne "$wanted" ] || ! grep -Eq -- "$pattern" "$scratch/out"; then
         echo "FAILED: $* : exit code $status (wanted $wanted), wanted a line like '$pattern' in"

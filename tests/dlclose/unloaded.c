@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 static void *library;
 
 static void *find(const char *name)
@@ -49,9 +51,13 @@ int main(int argc, char **argv)
     }
     const int32_t rank = atoi(argv[3]);
     open_library(argv[1]);
-    const tutti_config config = {
-        .size = sizeof(config), .backend = "shm", .rank = rank, .world_size = 2, .store = argv[2], .timeout_ms = 60000};
-    const tutti_call call = {.size = sizeof(call), .timeout_ms = 60000, .error = &e};
+    const tutti_config config = {.size = sizeof(config),
+                                 .backend = "shm",
+                                 .rank = rank,
+                                 .world_size = 2,
+                                 .store = argv[2],
+                                 .timeout_ms = LONG_MS};
+    const tutti_call call = {.size = sizeof(call), .timeout_ms = LONG_MS, .error = &e};
     __typeof__(tutti_barrier) *barrier = CALL(tutti_barrier);
     expect(CALL(tutti_init)(&config, &g, &e), TUTTI_OK, "init", &e);
     expect(barrier(g, &call), TUTTI_OK, "barrier", &e);

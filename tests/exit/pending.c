@@ -14,7 +14,9 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-enum { SMALL = 2, LARGE = 300000, LONG_MS = 60000, RANKS = 3 };
+#include "time_limits.h"
+
+enum { SMALL = 2, LARGE = 300000, RANKS = 3 };
 
 static const char *kind;
 static const char *exits;

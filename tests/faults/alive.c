@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define LONG_US 400000
 #define COUNT   100000 /* elements */
@@ -23,7 +24,7 @@ static struct seen *own;
 static void barrier(const char *when)
 {
     tutti_error e;
-    const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e));
+    const tutti_status status = tutti_barrier(group, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e));
     if (status != TUTTI_OK) {
         fault(own, "%s: %s \"%s\"", when, tutti_status_name(status), e.message);
     }
@@ -42,7 +43,7 @@ static void gather(const char *when)
     DLTensor out = tutti_tensor_1d(whole, &all, TUTTI_F32);
     tutti_error e;
     part[COUNT - 1] = (float)tutti_group_rank(group);
-    if (tutti_all_gather(group, &in, &out, 0, TUTTI_CALL(.timeout_ms = CALL_MS, .error = &e)) != TUTTI_OK) {
+    if (tutti_all_gather(group, &in, &out, 0, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e)) != TUTTI_OK) {
         fault(own, "%s: %s", when, e.message);
     }
     if (!algorithm) { /* if the kernel may not read the memory, the algorithm is another one */
@@ -106,7 +107,7 @@ static void be_member(int32_t rank)
     tutti_error e;
     const char *const settings[] = {"engine.single_copy_bytes=64K", NULL};
     if (tutti_init(TUTTI_CONFIG(.settings = settings, .backend = "shm", .rank = rank, .world_size = state->round.size,
-                                .store = state->store, .timeout_ms = CALL_MS),
+                                .store = state->store, .timeout_ms = LONG_MS),
                    &group, &e) != TUTTI_OK) {
         fault(own, "init: %s", e.message);
         _exit(1);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define TIMES_MOST 200000
 #define AT_A_TIME  6 /* rounds that wait */
@@ -150,7 +151,7 @@ static void adapt(struct round *r)
 static struct round random_round(const struct plan *plan)
 {
     const int32_t size = plan->kills ? plan->ranks : 2 + below(plan->ranks - 1);
-    struct round r = {.size = size, .init_ms = CALL_MS, .call_ms = CALL_MS, .resident = plan->resident};
+    struct round r = {.size = size, .init_ms = LONG_MS, .call_ms = LONG_MS, .resident = plan->resident};
     r.victim = below(r.size);
     r.work = (enum work)below(WORK_COUNT);
     r.calls = below(6);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 static bool was_seen(const struct round_state *s)
 {
@@ -43,8 +44,8 @@ int main(int argc, char **argv)
                       .work = WORK_SMALL,
                       .calls = 2,
                       .delay_us = 300000, /* the other ranks have begun to check */
-                      .init_ms = CALL_MS,
-                      .call_ms = CALL_MS};
+                      .init_ms = LONG_MS,
+                      .call_ms = LONG_MS};
     char folder[] = "/tmp/tutti-crashing-XXXXXX";
     char text[COMPLAINT] = "";
     bool seen = false;

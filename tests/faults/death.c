@@ -7,14 +7,15 @@
 #include <stdlib.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 static struct round_state *state;
 static int failures;
 
 static void check(struct round r)
 {
-    r.init_ms = r.init_ms > 0 ? r.init_ms : CALL_MS;
-    r.call_ms = CALL_MS;
+    r.init_ms = r.init_ms > 0 ? r.init_ms : LONG_MS;
+    r.call_ms = LONG_MS;
     failures += check_round(state, &r);
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define ENTRIES       128
 #define SHORT_MS      8000
@@ -145,7 +146,7 @@ static void await_end_of_victim(void)
 
 static tutti_status get(void *user, const char *key, void *value, size_t capacity, size_t *length, int64_t timeout_ms)
 {
-    const int64_t until = now_ns() + (timeout_ms < 0 ? CALL_MS : timeout_ms) * 1000000;
+    const int64_t until = now_ns() + (timeout_ms < 0 ? LONG_MS : timeout_ms) * 1000000;
     static bool knows_victim; /* this process is one rank */
     const int32_t rank = *(const int32_t *)user;
     const bool is_late = course->late && rank == state->round.size - 1;
@@ -212,7 +213,7 @@ static bool is_short(const struct course *c)
 
 static int64_t timeout_of(bool gives_up)
 {
-    const int64_t others_ms = is_short(course) ? short_ms : CALL_MS;
+    const int64_t others_ms = is_short(course) ? short_ms : LONG_MS;
     return gives_up ? GIVE_UP_MS : others_ms;
 }
 

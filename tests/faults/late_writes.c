@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define PAGE    ((size_t)4096)
 #define COUNT   ((int64_t)1 << 20) /* elements: 4 MiB */
@@ -223,7 +224,7 @@ static void touch_memory(tutti_group *g, float *in, float *out, unsigned char *p
         take_away(page);
     }
     do {
-        own->status = call(g, in, out, CALL_MS, &own->error);
+        own->status = call(g, in, out, LONG_MS, &own->error);
     } while (own->status == TUTTI_OK);
     atomic_store(&shared->over, 1);
     if (!atomic_load(&shared->held)) {
@@ -322,7 +323,7 @@ static void be_process(int32_t rank)
     tutti_group *g = NULL;
     tutti_error e;
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = shared->size, .store = shared->store,
-                                .settings = settings, .timeout_ms = CALL_MS),
+                                .settings = settings, .timeout_ms = LONG_MS),
                    &g, &e) != TUTTI_OK) {
         fault(own, "init: %s", e.message);
         _exit(1);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define MESSAGES_MOST 100
 #define GROW_MS       8000 /* the time that each death before the record takes */
@@ -46,7 +47,7 @@ static void be_newcomer(int32_t message)
     tutti_error e;
     atomic_store(&shared->newcomer, getpid());
     place_arm(PLACE_SEND, message, die, NULL);
-    const tutti_status joined = tutti_group_join(shared->token, TUTTI_CONFIG(.timeout_ms = CALL_MS), &larger, &e);
+    const tutti_status joined = tutti_group_join(shared->token, TUTTI_CONFIG(.timeout_ms = LONG_MS), &larger, &e);
     place_disarm();
     const bool well = joined == TUTTI_OK && tutti_barrier(larger, TUTTI_CALL(.error = &e)) == TUTTI_OK;
     if (!well) {
@@ -92,7 +93,7 @@ static void be_member(int32_t rank)
     bool alive = false;
     int32_t repeated = 0;
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = members, .store = shared->store,
-                                .timeout_ms = CALL_MS),
+                                .timeout_ms = LONG_MS),
                    &group, &e) != TUTTI_OK) {
         fault(own, "init: %s; ", e.message);
         exit(1);

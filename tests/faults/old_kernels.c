@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 static struct round_state *state;
 static int32_t size;
@@ -20,9 +21,9 @@ static void check(struct round r)
 {
     char text[COMPLAINT];
     r.size = size;
-    r.init_ms = CALL_MS;
+    r.init_ms = LONG_MS;
     r.calls = 2;
-    r.call_ms = r.call_ms > 0 ? r.call_ms : CALL_MS;
+    r.call_ms = r.call_ms > 0 ? r.call_ms : LONG_MS;
     run_checked_round(state, &r, text);
     if (text[0]) {
         print_round(&r, stderr);

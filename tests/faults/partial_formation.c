@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define MESSAGES_MOST 100
 #define PAUSE_MS      150 /* longer than the others need */
@@ -82,7 +83,7 @@ static void take_part(int32_t rank)
         place_arm(PLACE_SEND, 1, record_served, NULL);
     }
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = size, .store = shared->store,
-                                .timeout_ms = CALL_MS),
+                                .timeout_ms = LONG_MS),
                    &world, &e) != TUTTI_OK) {
         fault(own, "init: %s", e.message);
         exit(1);

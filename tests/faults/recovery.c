@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 /* When the victim dies: at this point, or `delay_us` after it has begun the step; while heap memory is made, at its
  * connection of this number. */
@@ -99,7 +100,7 @@ static tutti_status work(tutti_group *g, tutti_error *error)
     for (int32_t r = 0; r < tutti_group_size(g); r++) {
         expected |= UINT64_C(1) << tutti_group_global_rank(g, r);
     }
-    tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = CALL_MS, .error = error));
+    tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG_MS, .error = error));
     if (status == TUTTI_OK && (value[0] != (uint64_t)tutti_group_size(g) || value[1] != expected)) {
         wrong("the sum is %llx, not %llx; ", (unsigned long long)value[1], (unsigned long long)expected);
     }
@@ -113,7 +114,7 @@ static bool shrink(tutti_group **g)
     tutti_error error;
     come_to(BEFORE_SHRINK);
     come_to(IN_SHRINK);
-    const tutti_status status = tutti_group_shrink(*g, show->script.stops ? 8000 : CALL_MS, &rest, &error);
+    const tutti_status status = tutti_group_shrink(*g, show->script.stops ? 8000 : LONG_MS, &rest, &error);
     const bool was_stopped = show->script.stops && show->script.steps[me] != NOWHERE;
     if (status != TUTTI_OK && !(was_stopped && status == TUTTI_REVOKED)) {
         wrong("shrink gives %s: %s; ", tutti_status_name(status), error.message);
@@ -121,11 +122,11 @@ static bool shrink(tutti_group **g)
     if (was_stopped) {
         if (status == TUTTI_OK) {
             wrong("a rank that was stopped is a member; ");
-        } else if (tutti_group_shrink(*g, CALL_MS, &rest, &error) != TUTTI_REVOKED) {
+        } else if (tutti_group_shrink(*g, LONG_MS, &rest, &error) != TUTTI_REVOKED) {
             wrong("a second shrink of an excluded rank is not REVOKED; ");
         }
     }
-    if (tutti_barrier(*g, TUTTI_CALL(.timeout_ms = CALL_MS)) == TUTTI_OK) {
+    if (tutti_barrier(*g, TUTTI_CALL(.timeout_ms = LONG_MS)) == TUTTI_OK) {
         wrong("the old group still works; ");
     }
     if (tutti_group_destroy(*g, &error) != TUTTI_OK) {
@@ -205,8 +206,8 @@ static tutti_group *grow(tutti_group *g)
         tutti_group_token(g, show->token, sizeof(show->token), &error);
         atomic_store(&show->token_there, 1);
     }
-    tutti_barrier(g, TUTTI_CALL(.timeout_ms = CALL_MS)); /* behind it all have the token */
-    const tutti_status status = tutti_group_grow(g, show->token, 1, CALL_MS, &larger, &error);
+    tutti_barrier(g, TUTTI_CALL(.timeout_ms = LONG_MS)); /* behind it all have the token */
+    const tutti_status status = tutti_group_grow(g, show->token, 1, LONG_MS, &larger, &error);
     use(larger, status, &error);
     tutti_group_destroy(g, NULL);
     return larger;
@@ -220,7 +221,7 @@ static void be_newcomer(int32_t number)
     while (!atomic_load(&show->token_there)) {
         pause_us(1000);
     }
-    const tutti_status status = tutti_group_join(show->token, TUTTI_CONFIG(.timeout_ms = CALL_MS), &g, &error);
+    const tutti_status status = tutti_group_join(show->token, TUTTI_CONFIG(.timeout_ms = LONG_MS), &g, &error);
     use(g, status, &error);
     if (status == TUTTI_OK && tutti_group_rank(g) != tutti_group_size(g) - 1) {
         wrong("the newcomer is rank %d of %d; ", tutti_group_rank(g), tutti_group_size(g));
@@ -238,7 +239,7 @@ static void recover(tutti_group *g)
     own->flags = ~(UINT64_C(1) << me);
     come_to(BEFORE_AGREE);
     come_to(IN_AGREE);
-    if (tutti_group_agree(g, &own->flags, own->failed, RANKS_MOST, &own->failed_count, CALL_MS, &error) != TUTTI_OK) {
+    if (tutti_group_agree(g, &own->flags, own->failed, RANKS_MOST, &own->failed_count, LONG_MS, &error) != TUTTI_OK) {
         wrong("agree gives %s; ", error.message);
     }
     for (uint64_t well = 0; well == 0;) {
@@ -252,7 +253,7 @@ static void recover(tutti_group *g)
         if (status != TUTTI_OK && status != TUTTI_PEER_DEAD && status != TUTTI_REVOKED) {
             wrong("work gives %s; ", error.message);
         }
-        if (tutti_group_agree(g, &well, NULL, 0, &count, CALL_MS, &error) != TUTTI_OK) {
+        if (tutti_group_agree(g, &well, NULL, 0, &count, LONG_MS, &error) != TUTTI_OK) {
             wrong("the second agree gives %s; ", error.message);
             break;
         }
@@ -275,7 +276,7 @@ static void be_actor(int32_t rank)
     tutti_error error;
     const int descriptors = entries(DESCRIPTORS);
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = show->script.size, .store = show->store,
-                                .timeout_ms = CALL_MS),
+                                .timeout_ms = LONG_MS),
                    &g, &error) != TUTTI_OK ||
         work(g, &error) != TUTTI_OK) {
         wrong("%s; ", error.message);

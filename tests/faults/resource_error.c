@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define TO_CONNECT 6     /* descriptors that a rank alone needs if it serves the store */
 #define INIT_MS    20000 /* too long for the test, if every round took it */
@@ -37,7 +38,7 @@ static void check(enum disturbance disturbance, enum place place, int32_t occurr
                             .place = place,
                             .occurrence = occurrence,
                             .init_ms = INIT_MS,
-                            .call_ms = CALL_MS};
+                            .call_ms = LONG_MS};
     char text[COMPLAINT];
     int attempts = 0;
     do {

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 static struct round_state *state;
 static int failures;
 
 static void check(struct round r)
 {
-    r.init_ms = CALL_MS;
+    r.init_ms = LONG_MS;
     r.calls = 2;
     failures += check_round(state, &r);
 }
@@ -38,7 +39,7 @@ int main(int argc, char **argv)
                              .work = works[i],
                              .delay_us = 500,
                              .pause_us = 300000, /* so long that the other ranks check its process */
-                             .call_ms = CALL_MS});
+                             .call_ms = LONG_MS});
     }
     const struct round nothings[] = {
         {.disturbance = DISTURBANCE_MAIN_EXIT, .point = POINT_INSIDE, .work = WORK_GROUPS},
@@ -50,7 +51,7 @@ int main(int argc, char **argv)
         r.size = size;
         r.victim = (int32_t)i % size;
         r.delay_us = 200;
-        r.call_ms = CALL_MS;
+        r.call_ms = LONG_MS;
         check(r);
     }
     return failures != 0;

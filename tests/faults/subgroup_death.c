@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define ROUNDS 24
 
@@ -81,7 +82,7 @@ static void take_part(int32_t rank)
     tutti_error e;
     int32_t suspect = -1;
     if (tutti_init(TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = size, .store = shared->store,
-                                .timeout_ms = CALL_MS),
+                                .timeout_ms = LONG_MS),
                    &world, &e) != TUTTI_OK ||
         tutti_group_split(world, 0, rank, NULL, &base, &e) != TUTTI_OK) {
         fault(own, "init: %s; ", e.message);
@@ -129,8 +130,8 @@ static bool run(int round)
     kill(pids[shared->victim], SIGKILL);
     for (int32_t rank = 0; rank < size; rank++) {
         const struct seen *own = &shared->seen[rank];
-        for (int64_t begun = now_ns();
-             rank != shared->victim && !atomic_load(&own->finished) && now_ns() - begun < INT64_C(30000000000);) {
+        for (int64_t begun = now_ns(); rank != shared->victim && !atomic_load(&own->finished) &&
+                                       now_ns() - begun < INT64_C(1000000000) * LIMIT_S;) {
             pause_us(1000);
         }
         if (rank != shared->victim && (own->faults[0] || !atomic_load(&own->finished))) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define SIZE_MOST     64
 #define FIRST_MESSAGE 3 /* before it: the greeting of the store, and the own record */
@@ -93,7 +94,7 @@ static void take_part(int32_t rank)
         place_arm(PLACE_SEND, FIRST_MESSAGE, record_arrived, NULL);
     }
     const tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = size, .store = shared->store, .timeout_ms = CALL_MS),
+        TUTTI_CONFIG(.backend = "shm", .rank = rank, .world_size = size, .store = shared->store, .timeout_ms = LONG_MS),
         &world, &e);
     place_disarm();
     if (status != TUTTI_OK) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "api/group/init_processes.h"
+#include "time_limits.h"
 
 #define RANKS 3
 
@@ -29,7 +30,7 @@ static void join(int32_t rank, void *user)
     }
     setenv("TUTTI_GLOO_INTERFACE", w->interface, 1);
     const tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = 60000), &g,
+        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
         &error);
     test_status(__FILE__, __LINE__, "init", status, w->status, &error, status == TUTTI_OK ? "" : w->text);
     if (status != TUTTI_OK) {

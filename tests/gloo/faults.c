@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "api/group/init_processes.h"
+#include "time_limits.h"
 
 #define RANKS 3
 #define LAST  (RANKS - 1)
@@ -28,7 +29,7 @@ static tutti_group *join(int32_t rank)
     tutti_group *g = NULL;
     tutti_error error;
     tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = 60000), &g,
+        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
         &error);
     test_status(__FILE__, __LINE__, "init", status, TUTTI_OK, &error, "");
     return g;
@@ -76,8 +77,8 @@ static void late(int32_t rank, void *user)
     }
     EXPECT_OK(tutti_barrier(world, NULL));
     if (rank == LAST &&
-        sum(g, count, 60000, &error) == TUTTI_OK) { /* all other ranks had sent their parts before their deadline */
-        sum(g, count, 60000, &error);
+        sum(g, count, LONG_MS, &error) == TUTTI_OK) { /* all other ranks had sent their parts before their deadline */
+        sum(g, count, LONG_MS, &error);
     }
     EXPECT(error.status == TUTTI_REVOKED && names_last(&error));
     EXPECT_OK(tutti_group_destroy(g, NULL));
@@ -91,12 +92,12 @@ static void dies(int32_t rank, void *user)
     const int64_t count = *(const int64_t *)user;
     tutti_group *world = join(rank);
     tutti_error error;
-    EXPECT_OK(sum(world, count, 60000, NULL));
+    EXPECT_OK(sum(world, count, LONG_MS, NULL));
     await_others(rank);
     if (rank == LAST) {
         _exit(0);
     }
-    const tutti_status status = sum(world, count, 60000, &error);
+    const tutti_status status = sum(world, count, LONG_MS, &error);
     EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
     EXPECT(error.suspect == LAST && strstr(error.message, "rank 2") && strstr(error.message, "Gloo: "));
     EXPECT_ERROR(&error, TUTTI_REVOKED, "rank 2", tutti_barrier(world, TUTTI_CALL(.error = &error)));

@@ -24,6 +24,7 @@ static bool allocation_fails(void)
 }
 
 #include "allocator.h"
+#include "time_limits.h"
 
 static char store[64];
 
@@ -101,7 +102,7 @@ static void run(int32_t rank, void *user)
         x[i] = 1;
     }
     EXPECT_OK(tutti_init(
-        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = 60000), &g,
+        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
         &e));
     fails_in = rank == 1;
     const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e));

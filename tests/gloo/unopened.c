@@ -4,6 +4,7 @@
  * the rest of the start. On several hosts, or by name, the plug-ins are found. Each case begins in new processes.
  */
 #include "api/group/init_processes.h"
+#include "time_limits.h"
 
 #define RANKS 2
 
@@ -43,7 +44,7 @@ static void join(int32_t rank, void *user)
     }
     EXPECT_ERROR(&error, TUTTI_OK, "",
                  tutti_init(TUTTI_CONFIG(.backend = job->wish, .store = store, .rank = rank, .world_size = RANKS,
-                                         .timeout_ms = 60000),
+                                         .timeout_ms = LONG_MS),
                             &g, &error));
     EXPECT(g && strcmp(tutti_group_backend(g), job->found) == 0);
     EXPECT_ERROR(&error, TUTTI_OK, "", tutti_group_split(g, 0, rank, NULL, &half, &error));

@@ -14,7 +14,7 @@ survives() {
     local ranks=$1 expected=$2
     shift 2
     rm -f "$scratch/model"
-    timeout 120 ./tutti run -n "$ranks" --keep-going -- "$gpt" "${train[@]}" --checkpoint "$scratch/model" --survive "$@" \
+    timeout 400 ./tutti run -n "$ranks" --keep-going -- "$gpt" "${train[@]}" --checkpoint "$scratch/model" --survive "$@" \
         >"$scratch/log" 2>&1 || fail "$*: status $?: $(cat "$scratch/log")"
     grep -q "$expected" "$scratch/log" || fail "$*: not \"$expected\": $(cat "$scratch/log")"
     near "$scratch/model" "$scratch/whole" || fail "$*: another model"
@@ -27,5 +27,5 @@ survives 4 '3 ranks (3 x 1, tensor x data) go on from step 10$' --tensor 2 --kil
 survives 4 '3 ranks (3 x 1, tensor x data) go on from step 20$' --tensor 4 --sequence-parallel --kill 2 --at 30
 
 # Without --survive the training ends, and so do all ranks.
-timeout 120 ./tutti run -n 2 -- "$gpt" "${train[@]}" --kill 1 --at 3 >"$scratch/log" 2>&1 && fail "went on without --survive"
+timeout 400 ./tutti run -n 2 -- "$gpt" "${train[@]}" --kill 1 --at 3 >"$scratch/log" 2>&1 && fail "went on without --survive"
 echo "survivors: all right"

@@ -17,7 +17,7 @@ failures=0
 expect() {
     local wanted=$1 pattern=$2 layout=$3
     shift 3
-    timeout 300 "$tutti" run -n ${#layout} --no-prefix -- "$hosts" "$layout" "$tutti" check --quick "$@" \
+    timeout 1000 "$tutti" run -n ${#layout} --no-prefix -- "$hosts" "$layout" "$tutti" check --quick --timeout 5m "$@" \
         >"$scratch/out" 2>&1
     local status=$?
     if [ "$status" -ne "$wanted" ] || ! grep -Eq -- "$pattern" "$scratch/out"; then

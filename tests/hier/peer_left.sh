@@ -8,7 +8,7 @@ unset RANK WORLD_RANK WORLD_SIZE TUTTI_RANK TUTTI_WORLD_SIZE
 failures=0
 for layout in AAB ABAB; do
     for how in left late; do
-        timeout 120 "$TUTTI_BUILD/tutti" run -n ${#layout} -- "$TUTTI_SOURCE/tests/hier/on_hosts" "$layout" \
+        timeout 400 "$TUTTI_BUILD/tutti" run -n ${#layout} -- "$TUTTI_SOURCE/tests/hier/on_hosts" "$layout" \
             "$TUTTI_BUILD/tests/hier/peer_left" "$how" || {
             echo "FAILED: $layout, $how"
             failures=$((failures + 1))

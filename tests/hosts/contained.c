@@ -22,6 +22,7 @@
 #include "core/launchers/world.h"
 #include "descriptors.h"
 #include "store/store.h"
+#include "time_limits.h"
 
 enum { COUNT = 1 << 18 };
 
@@ -157,7 +158,7 @@ static int survive(tutti_group *g)
     DLTensor t = tutti_tensor_1d(data, &n, TUTTI_F32);
     tutti_status status = TUTTI_OK;
     while (status == TUTTI_OK) {
-        status = tutti_all_reduce(g, &t, &t, TUTTI_MAX, TUTTI_CALL(.timeout_ms = 60000, .error = &e));
+        status = tutti_all_reduce(g, &t, &t, TUTTI_MAX, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e));
     }
     printf("rank %d got %s of rank %d: %s\n", tutti_group_rank(g), tutti_status_name(status), (int)e.suspect,
            e.message);
@@ -193,7 +194,7 @@ static int grow(tutti_group *world)
         return fail("broadcast", &e);
     }
     const tutti_status status = rank < 2 ? tutti_group_grow(two, token, 1, 60000, &grown, &e)
-                                         : tutti_group_join(token, TUTTI_CONFIG(.timeout_ms = 60000), &grown, &e);
+                                         : tutti_group_join(token, TUTTI_CONFIG(.timeout_ms = LONG_MS), &grown, &e);
     if (status != TUTTI_OK) {
         return fail("grow", &e);
     }

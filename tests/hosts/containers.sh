@@ -28,7 +28,7 @@ hidden='mount -t tmpfs tmpfs /dev/shm; mount -t tmpfs tmpfs /proc; exec "$@"'
 # What torchrun gives to rank $1 if each rank has a host of its own.
 variables() {
     export RANK=$1 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK=$1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500
-    export TUTTI_TIMEOUT_MS=90000 TORCHELASTIC_RUN_ID=$TUTTI_TEST_ID-$runs
+    export TORCHELASTIC_RUN_ID=$TUTTI_TEST_ID-$runs
 }
 
 runs=0

@@ -14,8 +14,7 @@
 
 #include "core/launchers/world.h"
 #include "store/store.h"
-
-#define TIMEOUT_MS 60000
+#include "time_limits.h"
 
 struct rank_info {
     int rank;
@@ -42,7 +41,7 @@ static int exchange_infos(struct tti_store *store, const struct rank_info *own)
         struct rank_info other;
         size_t length = 0;
         snprintf(key, sizeof(key), "rank_info/%d", r);
-        if (tti_store_get(store, key, &other, sizeof(other), &length, TIMEOUT_MS, &error) != TUTTI_OK) {
+        if (tti_store_get(store, key, &other, sizeof(other), &length, LONG_MS, &error) != TUTTI_OK) {
             return fail(own->rank, "get", error.message);
         }
         if (length != sizeof(other) || other.rank != r || other.size != own->size) {
@@ -63,7 +62,7 @@ static int final_barrier(struct tti_store *store, const struct rank_info *own)
     }
     for (int r = 0; r < own->size; r++) {
         snprintf(key, sizeof(key), "done/%d", r);
-        const tutti_status status = tti_store_get(store, key, NULL, 0, NULL, TIMEOUT_MS, &error);
+        const tutti_status status = tti_store_get(store, key, NULL, 0, NULL, LONG_MS, &error);
         if (status != TUTTI_OK && status != TUTTI_PEER_LEFT) {
             return fail(own->rank, "get", error.message);
         }
@@ -77,7 +76,7 @@ static int find_world(bool stays)
     tutti_error error;
     struct tti_store *store = NULL;
     if (tti_world_from_environment(false, &world, &error) != TUTTI_OK ||
-        tti_store_open(world.store_url, world.serve, TIMEOUT_MS, &store, &error) != TUTTI_OK) {
+        tti_store_open(world.store_url, world.serve, LONG_MS, &store, &error) != TUTTI_OK) {
         return fail(-1, "join", error.message);
     }
     struct rank_info own = {.rank = world.rank, .size = world.size};

@@ -8,7 +8,7 @@
 # time, since they mostly wait.
 . "$(dirname "$0")/common.inc"
 deadline_ms=30000
-late_ms=90000 # after which it did not come by the deadline, however slow the machine is
+late_ms=300000 # after which it did not come by the deadline, however slow the machine is
 if [ ! -r "$build/lib/tutti/plugins/tutti-gloo.so" ]; then
     echo "skipped: Gloo is not installed (Debian: libgloo-dev)"
     exit 77
@@ -21,7 +21,7 @@ export TUTTI_PLUGIN_PATH=$build/lib/tutti/plugins TUTTI_HIER_OUTER=gloo
 start() {
     local count
     count=$(echo "$3" | fold -w 1 | sort -u | wc -l)
-    "$hosts" run --tutti "$build/tutti" --limit 180 --hosts "$count" --launcher plain --since "all are summing" $4 -- \
+    "$hosts" run --tutti "$build/tutti" --limit 400 --hosts "$count" --launcher plain --since "all are summing" $4 -- \
         "$here/ranks_of" "$3" "$build/tests/hosts/summing" "$2" "$deadline_ms" ${5:+"$5"} >"$work/$1.out" 2>"$work/$1.err" </dev/null &
 }
 

@@ -15,6 +15,7 @@
 #include <tutti/tutti.h>
 
 #include "clock.h"
+#include "time_limits.h"
 
 enum { COUNT = 3 << 18 }; /* 3 MiB: chunks that overlap */
 
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (tutti_init(TUTTI_CONFIG(.backend = argv[1], .timeout_ms = 60000), &world, &e) != TUTTI_OK) {
+    if (tutti_init(TUTTI_CONFIG(.backend = argv[1], .timeout_ms = LONG_MS), &world, &e) != TUTTI_OK) {
         return fail("init", &e);
     }
     const int rank = tutti_group_rank(world);

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 struct counters {
     uint64_t received_bytes;
     uint64_t received_packets;
@@ -154,7 +156,7 @@ int main(int argc, char **argv)
     r.operation = argv[2];
     r.count = atoll(argv[3]) / (int64_t)sizeof(float);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (tutti_init(TUTTI_CONFIG(.backend = argv[1], .timeout_ms = 120000), &r.world, &e) != TUTTI_OK) {
+    if (tutti_init(TUTTI_CONFIG(.backend = argv[1], .timeout_ms = LONG_MS), &r.world, &e) != TUTTI_OK) {
         return fail("init", e.message);
     }
     r.rank = tutti_group_rank(r.world);

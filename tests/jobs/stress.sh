@@ -9,7 +9,7 @@
 jobs() { # COUNT WHAT
     local i
     for ((i = 1; i <= $1; i++)); do
-        timeout --signal=KILL 60 "$tutti" run -n 3 --no-prefix -- "$sum_job" $i \
+        timeout --signal=KILL 400 "$tutti" run -n 3 --no-prefix -- "$sum_job" $i \
             >"$work/job.out" 2>"$work/job.err" </dev/null
         check_equal $? 0 "job $i $2"
         check_equal "$(sort "$work/job.out")" "$(printf "$i %d 3 shm\n" 0 1 2)" "job $i $2"

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 int main(int argc, char **argv)
 {
     tutti_group *world = NULL;
@@ -19,7 +21,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: sum_job NUMBER [ROUNDS]\n");
         return 2;
     }
-    if (tutti_init(TUTTI_CONFIG(.timeout_ms = 60000), &world, &e) != TUTTI_OK) {
+    if (tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &world, &e) != TUTTI_OK) {
         fprintf(stderr, "sum_job %lld: init: %s\n", (long long)number, e.message);
         return 1;
     }

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 #define ROUNDS 12
 
 static tutti_group *world;
@@ -61,7 +63,7 @@ int main(int argc, char **argv)
     tutti_error error = {0};
     pthread_t thread;
     snprintf(level, sizeof(level), "mpi.thread_level=%s", argc > 1 ? argv[1] : "multiple");
-    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = 60000, .settings = settings), &world, &error) ==
+    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = LONG_MS, .settings = settings), &world, &error) ==
                TUTTI_OK,
            "init", &error);
     const int32_t size = tutti_group_size(world);

@@ -17,7 +17,8 @@
 #include <tutti/backend.h>
 #include <tutti/tutti.h>
 
-#define WAIT_S  100
+#include "time_limits.h"
+
 #define LATE_MS 3000
 
 static const int32_t both[] = {0, 1};
@@ -105,7 +106,7 @@ static void expect_revoked(tutti_group *g, const char *why)
     expect(tutti_send(g, &t, 1 - rank, 0, TUTTI_CALL(.error = &error)) == TUTTI_REVOKED, "messages too", &error);
     tutti_status status = tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error), &w);
     if (status == TUTTI_OK) {
-        status = tutti_work_wait(w, 1000 * WAIT_S);
+        status = tutti_work_wait(w, 1000 * LIMIT_S);
         tutti_work_release(w);
     }
     expect(status == TUTTI_REVOKED, "asynchronous ones too", &error);
@@ -114,7 +115,7 @@ static void expect_revoked(tutti_group *g, const char *why)
 /* Waits until this rank knows of the failure. */
 static void await_failure(tutti_group *g, tutti_error *details)
 {
-    const time_t limit = time(NULL) + WAIT_S;
+    const time_t limit = time(NULL) + LIMIT_S;
     details->status = TUTTI_OK;
     while (tutti_group_error(g, details) == TUTTI_OK && details->status == TUTTI_OK && time(NULL) < limit) {
         nap();
@@ -159,7 +160,7 @@ static void blocking_failure(tutti_group *world)
 static void timed_failure(tutti_group *world)
 {
     tutti_error error;
-    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * WAIT_S);
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * LIMIT_S);
     expect((tutti_group_capabilities(g) & TUTTI_CAP_CHECKS_CALLS) != 0, "timed calls are compared", NULL);
     expect_two_sums(g);
     if (rank == 1) {
@@ -195,11 +196,11 @@ static void timed_abort(tutti_group *world)
     tutti_error error;
     tutti_work *first = NULL;
     tutti_work *second = NULL;
-    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * WAIT_S);
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * LIMIT_S);
     if (rank == 0) {
         abort_group(g, &first, &second);
-        expect(tutti_work_wait(first, 1000 * WAIT_S) == TUTTI_REVOKED, "the call under way ends", NULL);
-        const tutti_status status = tutti_work_wait(second, 1000 * WAIT_S);
+        expect(tutti_work_wait(first, 1000 * LIMIT_S) == TUTTI_REVOKED, "the call under way ends", NULL);
+        const tutti_status status = tutti_work_wait(second, 1000 * LIMIT_S);
         expect(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED, "the one behind it too", NULL);
         tutti_work_release(first);
         tutti_work_release(second);
@@ -214,7 +215,7 @@ static void probe_failure(tutti_group *world)
 {
     tutti_error error;
     int32_t found = 0;
-    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * WAIT_S);
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * LIMIT_S);
     if (rank == 1) {
         setenv("DOUBLE_FAIL_PROBE", "1", 1);
         expect(tutti_probe(g, 0, 0, &found, NULL, &error) == TUTTI_BACKEND, "a probe", &error);
@@ -243,7 +244,7 @@ static int is_in(const char *path, const char *words)
 
 static void await_line(const char *path, const char *words)
 {
-    const time_t limit = time(NULL) + WAIT_S;
+    const time_t limit = time(NULL) + LIMIT_S;
     while (!is_in(path, words)) {
         expect(time(NULL) < limit, words, NULL);
         nap();
@@ -295,7 +296,7 @@ static void inside(tutti_group *world, const char *path)
     if (rank == 0) {
         redirect_stderr(path);
     }
-    tutti_group *g = part_of(world, "mpi.blocking=always", 1000L * WAIT_S);
+    tutti_group *g = part_of(world, "mpi.blocking=always", 1000L * LIMIT_S);
     if (rank == 0) {
         abort_group(g, &first, &second);
     } else {

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 static void expect(int holds, const char *what, const tutti_error *error)
 {
     if (!holds) {
@@ -23,7 +25,7 @@ int main(void)
     tutti_error error;
     const int64_t count = 70000;
     float *values = calloc((size_t)count, sizeof(*values));
-    tutti_status status = tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = 30000), &world, &error);
+    tutti_status status = tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = LONG_MS), &world, &error);
     expect(status == TUTTI_OK && values, "init", &error);
     const int size = tutti_group_size(world);
     const int rank = tutti_group_rank(world);

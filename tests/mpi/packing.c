@@ -8,8 +8,7 @@
 #include <time.h>
 
 #include "multi/device/device_support.h"
-
-#define LIMIT_S 100
+#include "time_limits.h"
 
 static void await_failure(tutti_group *g)
 {

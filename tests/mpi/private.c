@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 static tutti_error error;
 
 static void expect(int holds, const char *what)
@@ -42,7 +44,7 @@ int main(void)
 {
     tutti_group *world = NULL;
     tutti_group *before = alone(0);
-    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = 60000), &world, &error) == TUTTI_OK, "the world");
+    expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = LONG_MS), &world, &error) == TUTTI_OK, "the world");
     expect(tutti_group_size(world) == 3, "the size of the world");
     tutti_group *beside = alone(60000);
     sum(world, "a sum of the world");

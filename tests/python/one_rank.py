@@ -461,7 +461,7 @@ class Process(unittest.TestCase):
         store, sizes = Store(), []
 
         def rank(number):
-            with tutti.init(rank=number, world_size=2, store=store, backend="local", timeout=30) as group:
+            with tutti.init(rank=number, world_size=2, store=store, backend="local") as group:
                 sizes.append(group.size)
                 group.barrier()
 

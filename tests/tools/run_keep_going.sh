@@ -12,7 +12,7 @@ fi
 
 # With and without a death the model is the same: the remaining ranks go on from the last step that all had finished.
 for victim in 0 2; do
-    run_tutti run -n 3 --keep-going --timeout 200 -- "$survive" --kill $victim --at 50 --steps 400
+    run_tutti run -n 3 --keep-going --timeout 400 -- "$survive" --kill $victim --at 50 --steps 400
     check_status 0 "rank $victim dies"
     check_line err "^tutti run: rank $victim killed by SIGKILL after .*; 2 go on\$" "rank $victim dies"
     check_line out "step 50: .*rank $victim \\(process [0-9]+\\)" "the remaining ranks name it"
@@ -20,12 +20,12 @@ for victim in 0 2; do
     check_line out '400 steps on 2 ranks at the end: .*the same parameters everywhere' "they finish all steps"
 done
 
-run_tutti run -n 2 --timeout 200 -- "$survive" --steps 400
+run_tutti run -n 2 --timeout 400 -- "$survive" --steps 400
 check_status 0 "no rank dies"
 check_line out '400 steps on 2 ranks' "no rank dies"
 
 # Without the option the launcher ends all of them.
-run_tutti run -n 3 --timeout 200 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then kill -KILL $$; fi; exec sleep 100'
+run_tutti run -n 3 --timeout 400 -- sh -c 'if [ $TUTTI_RANK = 1 ]; then kill -KILL $$; fi; exec sleep 100'
 check_status 137 "without --keep-going"
 
 run_tutti run -n 3 --keep-going -- sh -c 'exit $((TUTTI_RANK + 3))'

@@ -78,7 +78,7 @@ check_equal "$(sort "$work/out")" "$(printf '[0] end\n[0] got first\n[0] got sec
 
 # A reader that closes its pipe ends the job as it would end a single program.
 checks=$((checks + 1))
-timeout 200 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
+timeout 400 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
 [ "${PIPESTATUS[0]}" -eq 141 ] || fail "the reader closed its pipe: exit code is not 128 + SIGPIPE"
 
 # The job also runs with a closed standard output.

@@ -61,7 +61,7 @@ def wait_until_inside(operation, process):
         )
 
 
-def run(size, function, *args, backend="tutti", timeout=120, limit=300, killed=(), tcp=False, environment=None):
+def run(size, function, *args, backend="tutti", timeout=300, limit=400, killed=(), tcp=False, environment=None):
     """Runs function(*args) on `size` ranks, and returns their values. Raises AssertionError with the errors.
 
     A rank in `killed` may die. The ranks get `limit` seconds and the variables in `environment`. Their rendezvous is a FileStore,

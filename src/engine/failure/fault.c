@@ -157,7 +157,8 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     uint64_t suspects[TTI_MAX_RANKS / 64];
     memcpy(suspects, shared->suspects, sizeof(suspects));
     const int first = tti_peers_first(suspects, e->size);
-    if (is_death(cause) && first >= 0 && first != e->rank && tti_peer_is_dead(e, first)) {
+    const bool death = is_death(cause) && first >= 0 && first != e->rank;
+    if (death && tti_peer_is_dead(e, first)) {
         tti_fault_death(e, first); /* confirmed: this rank reports it as its own finding */
         return revoked(e, lane, interrupted, error);
     }
@@ -179,7 +180,8 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
                       names[0] ? "; suspected: " : "", names);
     }
     text.suspect = first >= 0 ? first : rank;
-    remember(e, &text, false);
+    /* not confirmed: the process is between its core dump and its end, or cannot be seen from here */
+    remember(e, &text, death);
     if (error && is_about(lane, where, call)) {
         text.scope = TUTTI_SCOPE_GROUP;
         *error = text;

@@ -82,7 +82,7 @@ static void take_off(struct worker *w, struct operation *o, int number)
     tutti_call call;
     tutti_call_init(&call);
     call.lane = w->index;
-    call.timeout_ms = generous_ms;
+    call.timeout_ms = LONG_MS;
     call.flags = o->cancellable ? TUTTI_CANCELLABLE : 0;
     call.error = &o->error;
     if (own % 8 == 0) {
@@ -196,7 +196,7 @@ static void one_round(struct worker *w, int round, struct operation *slots)
         struct operation *o = &slots[lane];
         prepare(o, kind_of_lane[lane], w->rank, count_of_lane[lane], mix(own, 100 + (uint64_t)lane), round);
         sums[lane] = sum_of(o->kind == ALL_REDUCE_IN_PLACE ? o->output : o->input, input_count(o));
-        const tutti_call *call = TUTTI_CALL(.lane = lane, .timeout_ms = generous_ms, .error = &o->error);
+        const tutti_call *call = TUTTI_CALL(.lane = lane, .timeout_ms = LONG_MS, .error = &o->error);
         const bool synchronous = i == LANES - 1 && own >> 32 & 1;
         o->status = synchronous ? run(w->group, o, call) : start(w->group, o, call);
         if (o->work && mix(own, (uint64_t)lane) % 8 == 0) {

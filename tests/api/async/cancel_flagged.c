@@ -10,7 +10,7 @@
 #include "api/async/synchronous_local.h"
 #include "api/messages/messages_async.h"
 
-enum { RANKS = 3, CANCELLER = 1, LATE = 2, LONG = 60000 };
+enum { RANKS = 3, CANCELLER = 1, LATE = 2 };
 
 static const tutti_backend_ops *inner;
 static tutti_backend_ops plain_ops;
@@ -54,10 +54,10 @@ static void cancelled_behind(tutti_group *g, bool by_token, _Atomic int *cancell
     if (rank == LATE) {
         EXPECT(reaches(cancelled, 1));
     }
-    EXPECT_OK(tutti_all_reduce_async(g, &t[0], &t[0], TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG), &work[0]));
+    EXPECT_OK(tutti_all_reduce_async(g, &t[0], &t[0], TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG_MS), &work[0]));
     EXPECT_OK(tutti_all_reduce_async(
         g, &t[1], &t[1], TUTTI_SUM,
-        TUTTI_CALL(.timeout_ms = LONG, .flags = TUTTI_CANCELLABLE, .token = by_token ? token : NULL), &work[1]));
+        TUTTI_CALL(.timeout_ms = LONG_MS, .flags = TUTTI_CANCELLABLE, .token = by_token ? token : NULL), &work[1]));
     if (rank == CANCELLER) {
         int64_t began = 7;
         EXPECT_OK(by_token ? tutti_cancel_token_cancel(token, &began, &e) : tutti_work_cancel(work[1], &e));
@@ -90,13 +90,13 @@ static void refused(tutti_group *g)
            TUTTI_UNSUPPORTED);
     EXPECT(work == NULL && strstr(e.message, "TUTTI_CANCELLABLE"));
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));
-    EXPECT_OK(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG), &work));
+    EXPECT_OK(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG_MS), &work));
     EXPECT(tutti_work_cancel(work, &e) == TUTTI_UNSUPPORTED && strstr(e.message, "TUTTI_CANCELLABLE"));
     land(work, TUTTI_OK);
     EXPECT(value == RANKS);
     /* the flag costs a round, and changes nothing else */
     value = rank;
-    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG, .flags = TUTTI_CANCELLABLE)));
+    EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = LONG_MS, .flags = TUTTI_CANCELLABLE)));
     EXPECT(value == 0 + 1 + 2);
 }
 

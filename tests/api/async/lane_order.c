@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 #include "api/check.h"
+#include "time_limits.h"
 
-#define LONG_MS 60000
-#define LINKS   100 /* operations of `chained` */
+#define LINKS 100 /* operations of `chained` */
 
 static void let_go(tutti_group *g)
 {

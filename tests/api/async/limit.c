@@ -44,7 +44,7 @@ static void results(tutti_group *g)
         values[me][i] = me + i;
         operations[i] = (tutti_start){.start = i % 3 == 0 ? start_sum_beside : start_sum, .user = &values[me][i]};
     }
-    EXPECT_OK(tutti_run_all_with_limit(g, operations, MANY, 60000, NULL, works, &e));
+    EXPECT_OK(tutti_run_all_with_limit(g, operations, MANY, LONG_MS, NULL, works, &e));
     for (int i = 0; i < MANY; i++) {
         EXPECT(values[me][i] == 2 * i + 1 && has_ended(works[i]));
         EXPECT_OK(end(works[i]));
@@ -58,11 +58,11 @@ static void causes(tutti_group *g)
     int32_t value = 1;
     tutti_work *works[3];
     EXPECT_ERROR(&e, TUTTI_MISMATCH, "run_with_limit: all_reduce: ",
-                 tutti_run_with_limit(g, start_mismatch, &value, 30000, NULL, works, &e));
+                 tutti_run_with_limit(g, start_mismatch, &value, LONG_MS, NULL, works, &e));
     EXPECT(e.scope == TUTTI_SCOPE_WORK && e.operation == TUTTI_OP_ALL_REDUCE && e.rank == tutti_group_rank(g));
     EXPECT(end(works[0]) == TUTTI_MISMATCH);
     EXPECT_ERROR(&e, TUTTI_BAD_STATE, "cannot be waited for",
-                 tutti_run_with_limit(g, start_and_release, &value, 30000, NULL, works, &e));
+                 tutti_run_with_limit(g, start_and_release, &value, LONG_MS, NULL, works, &e));
     EXPECT_USABLE(g);
     tutti_start operations[] = {{start_sum, &value}, {start_mismatch, &value}, {start_mismatch, &value}};
     EXPECT_ERROR(&e, TUTTI_MISMATCH, "run_all_with_limit: operations[1]: all_reduce: ",

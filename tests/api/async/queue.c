@@ -11,14 +11,13 @@
 #include <unistd.h>
 
 #include "api/check.h"
+#include "time_limits.h"
 
-#define COMMAND      1000 /* tag of the messages that rank 1 obeys */
-#define STOP         -1
-#define JOIN         -2 /* take part in a barrier */
-#define JOIN_CHILD   -3 /* make a group; at the next JOIN, take part in its barrier */
-#define LONG_MS      60000
-#define WAIT_LIMIT_S 100
-#define MANY         1000
+#define COMMAND    1000 /* tag of the messages that rank 1 obeys */
+#define STOP       -1
+#define JOIN       -2 /* take part in a barrier */
+#define JOIN_CHILD -3 /* make a group; at the next JOIN, take part in its barrier */
+#define MANY       1000
 
 static const int64_t one = 1;
 
@@ -196,7 +195,7 @@ static void time_limits(tutti_group *g)
     for (int look = 0; look < 3; look++) {
         add(queue, post(g, &got[0], 5));
         command(g, 5);
-        time_t until = time(NULL) + WAIT_LIMIT_S;
+        time_t until = time(NULL) + LIMIT_S;
         bool open = true;
         while (open && time(NULL) < until) {
             open = look == 0   ? pending(queue) > 0
@@ -300,7 +299,7 @@ static void cancelling(tutti_group *g)
     EXPECT_OK(tutti_queue_cancel_all(queue, &began));
     EXPECT(began == 1); /* a member that has ended does not count */
     EXPECT_OK(tutti_queue_cancel_all(queue, NULL));
-    time_t until = time(NULL) + WAIT_LIMIT_S;
+    time_t until = time(NULL) + LIMIT_S;
     while (pending(queue) > 1 && time(NULL) < until) { /* the cancelled ones end by themselves, on some thread */
         sched_yield();
     }
@@ -354,7 +353,7 @@ static void destroying(tutti_group *g)
     destroy(queue);
     command(g, JOIN);
     tutti_status status = TUTTI_BUSY;
-    for (time_t until = time(NULL) + WAIT_LIMIT_S; status == TUTTI_BUSY && time(NULL) < until; sched_yield()) {
+    for (time_t until = time(NULL) + LIMIT_S; status == TUTTI_BUSY && time(NULL) < until; sched_yield()) {
         status = tutti_group_destroy(child, NULL);
     }
     EXPECT_OK(status);
@@ -400,7 +399,7 @@ static void from_callbacks(tutti_group *g)
     add(c.open, post(g, &got[1], 1));
     command(g, 0);
     EXPECT_OK(tutti_queue_wait_all(c.ended, TUTTI_FOREVER, NULL));
-    time_t until = time(NULL) + WAIT_LIMIT_S;
+    time_t until = time(NULL) + LIMIT_S;
     while (atomic_load(&c.calls) == 0 && time(NULL) < until) { /* cleared in the callback: no thread waits for it */
         sched_yield();
     }

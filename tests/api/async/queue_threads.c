@@ -11,17 +11,16 @@
 #include <unistd.h>
 
 #include "api/check.h"
+#include "time_limits.h"
 
-#define COMMAND      1000 /* tag of the messages that rank 1 obeys */
-#define STOP         -1
-#define JOIN         -2 /* take part in a barrier on lane 1 */
-#define LONG_MS      60000
-#define WAIT_LIMIT_S 100
-#define LANES        3
-#define EACH         300 /* operations of each producer */
-#define ROUNDS       40
-#define HANDOFFS     4000
-#define HANDOFFS_S   10 /* seconds, then no more of them: each needs both threads, which a busy machine runs in turn */
+#define COMMAND    1000 /* tag of the messages that rank 1 obeys */
+#define STOP       -1
+#define JOIN       -2 /* take part in a barrier on lane 1 */
+#define LANES      3
+#define EACH       300 /* operations of each producer */
+#define ROUNDS     40
+#define HANDOFFS   4000
+#define HANDOFFS_S 10 /* seconds, then no more of them: each needs both threads, which a busy machine runs in turn */
 
 static const int64_t one = 1;
 
@@ -111,7 +110,7 @@ static char state_of(int thread)
 /* Returns when it sleeps inside its call, or has returned. */
 static void until_asleep(struct waiter *w)
 {
-    time_t until = time(NULL) + WAIT_LIMIT_S;
+    time_t until = time(NULL) + LIMIT_S;
     while (time(NULL) < until && !atomic_load(&w->returned) &&
            (atomic_load(&w->id) == 0 || state_of(atomic_load(&w->id)) != 'S')) {
         sched_yield();
@@ -299,7 +298,7 @@ static void many_waiters(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_BUSY, "inside a call", tutti_queue_destroy(queue, &e));
     EXPECT_OK(tutti_queue_clear_completed(queue, NULL));
     command(g, 0);
-    time_t until = time(NULL) + WAIT_LIMIT_S;
+    time_t until = time(NULL) + LIMIT_S;
     int64_t n = 1;
     while (n > 0 && time(NULL) < until && tutti_queue_count(queue, &n) == TUTTI_OK) {
         EXPECT_OK(tutti_queue_clear_completed(queue, NULL)); /* while they still use it */

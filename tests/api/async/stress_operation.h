@@ -15,8 +15,6 @@
 
 enum { RANKS = 2, MOST = 20000 /* elements */ };
 
-static const int64_t generous_ms = 120000;
-
 static inline uint64_t mix(uint64_t key, uint64_t counter)
 {
     uint64_t z = key + (counter + 1) * 0x9e3779b97f4a7c15u;
@@ -271,7 +269,7 @@ static inline void wait_by_draw(struct operation *o, uint64_t draw)
     case 2:
         if (tutti_work_eventfd(o->work, &fd, NULL) == TUTTI_OK) {
             struct pollfd p = {.fd = fd, .events = POLLIN};
-            EXPECT(poll(&p, 1, 2 * (int)generous_ms) == 1);
+            EXPECT(poll(&p, 1, 1000 * LIMIT_S) == 1);
         }
         break;
     default:

@@ -18,9 +18,7 @@
 #include "api/collectives/reaches.h"
 #include "clock.h"
 #include "spin.h"
-
-#define LONG_MS  60000
-#define GUARD_MS 100000 /* of a wait that ends at once unless it was forgotten */
+#include "time_limits.h"
 
 static const int64_t one = 1;
 
@@ -251,12 +249,12 @@ static bool ends(tutti_work *work, int way, tutti_cancel_token *token)
     int fd = -1;
     switch (way) {
     case LIMIT:
-        return tutti_work_wait(work, GUARD_MS) == TUTTI_OK;
+        return tutti_work_wait(work, 1000 * LIMIT_S) == TUTTI_OK;
     case TOKEN:
-        return tutti_work_wait_token(work, GUARD_MS, token, NULL) == TUTTI_OK;
+        return tutti_work_wait_token(work, 1000 * LIMIT_S, token, NULL) == TUTTI_OK;
     default:
         EXPECT_OK(tutti_work_eventfd(work, &fd, NULL));
-        return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, GUARD_MS) == 1;
+        return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 1000 * LIMIT_S) == 1;
     }
 }
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "api/bad_inputs.h"
+#include "time_limits.h"
 
 #define RANKS 3
 #define RUNS  4
@@ -108,7 +109,7 @@ static tutti_status once(tutti_persistent *p, int run, tutti_error *e)
         return tutti_persistent_run(p, e);
     }
     const tutti_status status = tutti_persistent_start(p, e);
-    return status == TUTTI_OK ? tutti_persistent_wait(p, run % 4 == 1 ? TUTTI_FOREVER : 60000, e) : status;
+    return status == TUTTI_OK ? tutti_persistent_wait(p, run % 4 == 1 ? TUTTI_FOREVER : LONG_MS, e) : status;
 }
 
 static void count_call(tutti_status status, const tutti_error *error, void *user)
@@ -134,7 +135,7 @@ static void test_list(tutti_group *g, int64_t stride, int with_callback)
     EXPECT_ERROR(&e, TUTTI_OK, "",
                  tutti_persistent_init(g, list, KINDS + 1,
                                        TUTTI_CALL(.error = &e, .callback = with_callback ? count_call : NULL,
-                                                  .user = &calls, .timeout_ms = 60000),
+                                                  .user = &calls, .timeout_ms = LONG_MS),
                                        &p));
     memset(list, 0xff, sizeof(list)); /* copied, as are the tensors */
     for (int k = 0; k < KINDS; k++) {
@@ -363,7 +364,7 @@ static void test_again(tutti_group *g)
         }
         EXPECT_USABLE(g); /* behind them in their lane: it runs those that nobody has waited for */
         for (int i = 0; i < OBJECTS && run < 3 * RUNS - 1; i++) {
-            EXPECT_OK(tutti_persistent_wait(p[i], i % 2 ? TUTTI_FOREVER : 60000, &e));
+            EXPECT_OK(tutti_persistent_wait(p[i], i % 2 ? TUTTI_FOREVER : LONG_MS, &e));
             EXPECT(values[i] == RANKS * (run + i));
         }
     }
@@ -450,7 +451,7 @@ static void test_waiting_threads(tutti_group *g)
         pthread_t thread;
         const int beside = pthread_create(&thread, NULL, wait_beside, p) == 0;
         EXPECT(beside);
-        EXPECT_ERROR(&e, TUTTI_OK, "", tutti_persistent_wait(p, run % 3 ? TUTTI_FOREVER : 60000, &e));
+        EXPECT_ERROR(&e, TUTTI_OK, "", tutti_persistent_wait(p, run % 3 ? TUTTI_FOREVER : LONG_MS, &e));
         EXPECT(value == RANKS * (RANKS + 1) / 2 + RANKS * run);
         if (beside) {
             pthread_join(thread, NULL);

@@ -12,6 +12,7 @@
 #include <tutti/backend.h>
 
 #include "clock.h"
+#include "time_limits.h"
 
 #define RANKS 3
 #define MS    INT64_C(1000000)
@@ -25,7 +26,7 @@ static tutti_group *make(tutti_group *world, const char *backend, const char *ru
     tutti_group *g = NULL;
     tutti_error e;
     tutti_status status = tutti_group_create(
-        world, all, RANKS, TUTTI_CONFIG(.backend = backend, .settings = settings, .timeout_ms = 50000), &g, &e);
+        world, all, RANKS, TUTTI_CONFIG(.backend = backend, .settings = settings, .timeout_ms = LONG_MS), &g, &e);
     test_status(__FILE__, __LINE__, rules, status, TUTTI_OK, &e, "");
     return g;
 }

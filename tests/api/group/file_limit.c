@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A limit of file sizes (ulimit -f) below what shared memory needs: an error on all ranks, and no signal. */
 #include "init_processes.h"
+#include "time_limits.h"
 
 #include <sys/resource.h>
 
@@ -16,7 +17,8 @@ static void limited(int32_t rank, void *user)
     (void)user;
     EXPECT(rank != 0 || setrlimit(RLIMIT_FSIZE, &small) == 0);
     const tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "shm", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = 60000), &g, &e);
+        TUTTI_CONFIG(.backend = "shm", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
+        &e);
     test_status(__FILE__, __LINE__, "init", status, TUTTI_NO_RESOURCE, &e, "ulimit -f");
     EXPECT(!g);
 }

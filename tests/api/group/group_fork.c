@@ -6,6 +6,7 @@
  * child of a process that has threads.)
  */
 #include "init_processes.h"
+#include "time_limits.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +22,7 @@ static void in_child(const char *file, int line, void (*function)(tutti_group *g
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(PROCESS_LIMIT_S);
+        alarm(LIMIT_S);
         atomic_store(&test_failures, 0);
         function(g);
         exit(test_result());
@@ -146,7 +147,7 @@ static void forking_rank(int32_t rank, void *user)
     tutti_error e;
     tutti_group *g = NULL;
     EXPECT_OK(tutti_init(
-        TUTTI_CONFIG(.rank = rank, .world_size = 2, .backend = "shm", .store = user, .timeout_ms = 60000), &g, &e));
+        TUTTI_CONFIG(.rank = rank, .world_size = 2, .backend = "shm", .store = user, .timeout_ms = LONG_MS), &g, &e));
     if (!g) {
         fprintf(stderr, "init: %s\n", e.message);
         return;
@@ -181,7 +182,7 @@ static void *churn(void *user)
 static void join_alone(tutti_group *g)
 {
     (void)g;
-    alarm(PROCESS_LIMIT_S);
+    alarm(LIMIT_S);
     tutti_group *own = NULL;
     tutti_error e;
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .backend = "local"), &own, &e));

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "api/check.h"
-
-#define PROCESS_LIMIT_S 100 /* far beyond what a slow machine needs */
+#include "time_limits.h"
 
 typedef void (*process_function)(int32_t rank, void *user);
 
@@ -63,7 +62,7 @@ static inline void test_processes(const char *what, int32_t count, process_funct
             if (getppid() != parent) {
                 _exit(1);
             }
-            alarm(PROCESS_LIMIT_S);
+            alarm(LIMIT_S);
             atomic_store(&test_failures, 0);
             function(rank, user);
             exit(test_result());

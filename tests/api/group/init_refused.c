@@ -11,8 +11,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define SHORT_MS 8000  /* longer than processes that start together are apart on a busy machine */
-#define LONG_MS  20000 /* a rank that waits this long was not notified */
+#define SHORT_MS 8000 /* longer than processes that start together are apart on a busy machine */
 
 static tutti_status join(const tutti_config *config, tutti_error *e)
 {

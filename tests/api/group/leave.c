@@ -11,11 +11,10 @@
 #include <time.h>
 
 #include "api/check.h"
+#include "time_limits.h"
 
-#define RANKS   3
-#define LONG_MS 60000
-#define LOOKS   2  /* of a rank that waits, at one that has left */
-#define MOST_S  30 /* for the test to fail instead of hanging */
+#define RANKS 3
+#define LOOKS 2 /* of a rank that waits, at one that has left */
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -95,7 +94,7 @@ static tutti_status table_get(void *user, const char *key, void *value, size_t c
                               int64_t timeout_ms)
 {
     struct view *v = user;
-    const struct timespec until = from_now(timeout_ms < 0 ? (int64_t)MOST_S * 1000 : timeout_ms);
+    const struct timespec until = from_now(timeout_ms < 0 ? (int64_t)LIMIT_S * 1000 : timeout_ms);
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&lock);
     if (departures > 0 && timeout_ms == 0 && ends_with(key, v->counted) && ++v->looks == LOOKS) {
@@ -129,7 +128,7 @@ static void add(int *counter)
 
 static void await(const int *counter, int least)
 {
-    const struct timespec until = from_now((int64_t)MOST_S * 1000);
+    const struct timespec until = from_now((int64_t)LIMIT_S * 1000);
     pthread_mutex_lock(&lock);
     for (int code = 0; *counter < least && code == 0;) {
         code = pthread_cond_timedwait(&changed, &lock, &until);

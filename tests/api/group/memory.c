@@ -4,6 +4,7 @@
  * processes do (backend shm), and through backend fault. Also what every function refuses.
  */
 #include "api/check.h"
+#include "time_limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -131,7 +132,7 @@ static tutti_status rank_function(tutti_group *g, void *user)
     tutti_group *own = NULL;
     tutti_error e;
     const char *const over_shm[] = {"fault.backend=shm", NULL};
-    const tutti_config *config = TUTTI_CONFIG(.backend = backend, .settings = over_shm, .timeout_ms = 30000);
+    const tutti_config *config = TUTTI_CONFIG(.backend = backend, .settings = over_shm, .timeout_ms = LONG_MS);
     EXPECT_OK(tutti_group_split(g, 0, tutti_group_rank(g), config, &own, &e));
     if (own) {
         bool shared = strcmp(backend, "local") != 0;

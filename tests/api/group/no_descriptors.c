@@ -10,6 +10,7 @@
 
 #include "api/check.h"
 #include "descriptors.h"
+#include "time_limits.h"
 
 #define MOST 64 /* descriptors that a group of one may need */
 
@@ -24,8 +25,8 @@ static int join(const char *backend, const char *scheme)
         snprintf(store, sizeof(store), "%s:no-descriptors-%d-%s-%d", scheme, (int)getpid(), backend, more);
         const int open = open_descriptors();
         EXPECT(leave_descriptors(more, &before));
-        const tutti_status status =
-            tutti_init(TUTTI_CONFIG(.backend = backend, .world_size = 1, .store = store, .timeout_ms = 60000), &g, &e);
+        const tutti_status status = tutti_init(
+            TUTTI_CONFIG(.backend = backend, .world_size = 1, .store = store, .timeout_ms = LONG_MS), &g, &e);
         EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);
         if (status == TUTTI_OK) {
             EXPECT_OK(tutti_barrier(g, NULL));

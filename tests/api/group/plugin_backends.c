@@ -5,6 +5,7 @@
  * it fails on one rank, it fails on all, and each rank closes what it had opened.
  */
 #include "init_processes.h"
+#include "time_limits.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -202,7 +203,7 @@ static const char *const settings[] = {"engine.window=32K", NULL};
 static tutti_status init_copy(int32_t rank, int32_t size, const char *store, tutti_group **g, tutti_error *e)
 {
     return tutti_init(TUTTI_CONFIG(.rank = rank, .world_size = size, .store = store, .backend = "Copy_1",
-                                   .settings = settings, .timeout_ms = 60000),
+                                   .settings = settings, .timeout_ms = LONG_MS),
                       g, e);
 }
 

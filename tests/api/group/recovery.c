@@ -12,8 +12,8 @@
 
 #include "api/check.h"
 #include "api/collectives/reaches.h"
+#include "time_limits.h"
 
-#define LONG_MS 60000
 #define LATE_MS 8000 /* longer than ranks that call at the same time are apart on a busy machine */
 
 static tutti_status sum(tutti_group *g, tutti_error *error)

@@ -11,7 +11,6 @@
 
 #define ALLOCATIONS_MOST 1000
 #define SHRINK_MS        400 /* others may wait half of it for a rank that cannot open the group */
-#define LONG_MS          60000
 
 static _Thread_local int32_t allocations_left; /* until one fails; 0: none does */
 
@@ -21,6 +20,7 @@ static bool allocation_fails(void)
 }
 
 #include "allocator.h"
+#include "time_limits.h"
 
 static int32_t allocation;
 static _Atomic bool done; /* it has shrunk, and no allocation has failed */

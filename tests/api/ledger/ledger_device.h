@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "ledger_support.h"
+#include "time_limits.h"
 
 enum { LEDGER_RANKS = 2, LEDGER_LENGTH = 12 };
 
@@ -150,11 +151,10 @@ static void *ledger_thread_main(void *argument)
     const struct ledger_vendor *v = ledger_device.vendor;
     tutti_group *group = NULL;
     tutti_error error = {.message = ""};
-    const tutti_status status =
-        tutti_init(TUTTI_CONFIG(.backend = v->backend, .device = v->device, .device_index = t->rank, .rank = t->rank,
-                                .world_size = LEDGER_RANKS, .store = t->store, .timeout_ms = LEDGER_TIMEOUT_MS,
-                                .settings = t->settings),
-                   &group, &error);
+    const tutti_status status = tutti_init(
+        TUTTI_CONFIG(.backend = v->backend, .device = v->device, .device_index = t->rank, .rank = t->rank,
+                     .world_size = LEDGER_RANKS, .store = t->store, .timeout_ms = LONG_MS, .settings = t->settings),
+        &group, &error);
     if (status != TUTTI_OK || !group) {
         printf("tutti_init: %s\n", error.message);
         EXPECT(!"a group on the device");

@@ -108,7 +108,6 @@ static tutti_status two_ranks(tutti_group *g, void *user)
 
 int main(void)
 {
-    setenv("TUTTI_TIMEOUT_MS", "60000", 1);
     ledger_on_ranks(2, two_ranks, NULL);
     return ledger_result();
 }

@@ -2,6 +2,7 @@
 /* tutti-test: backends=shm,hier,gloo,mpi,nccl,rccl,fault */
 /* Messages between two ranks: tags, known and unknown shapes, probing, both directions at once, batches. */
 #include "ledger_support.h"
+#include "time_limits.h"
 
 #include <sched.h>
 #include <time.h>
@@ -18,14 +19,14 @@ static void tags(tutti_group *group, int32_t rank)
         DLTensor second = ledger_tensor(others, &three, TUTTI_I32);
         EXPECT(tutti_send(group, &tensor, 1, 5, NULL) == TUTTI_OK);
         EXPECT(tutti_send(group, &second, 1, 4, NULL) == TUTTI_OK);
-        EXPECT(tutti_batch_end(group, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS)) == TUTTI_OK);
+        EXPECT(tutti_batch_end(group, TUTTI_CALL(.timeout_ms = LONG_MS)) == TUTTI_OK);
     } else {
         tutti_message message = TUTTI_MESSAGE_INIT;
         memset(values, 0, sizeof(values));
-        EXPECT(tutti_recv(group, &tensor, 0, 4, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS), &message) == TUTTI_OK);
+        EXPECT(tutti_recv(group, &tensor, 0, 4, TUTTI_CALL(.timeout_ms = LONG_MS), &message) == TUTTI_OK);
         EXPECT(values[0] == 1 && values[1] == 2 && values[2] == 3);
         EXPECT(message.source == 0 && message.tag == 4 && message.count == 3 && message.dtype == TUTTI_I32);
-        EXPECT(tutti_recv(group, &tensor, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS),
+        EXPECT(tutti_recv(group, &tensor, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, TUTTI_CALL(.timeout_ms = LONG_MS),
                           &message) == TUTTI_OK);
         EXPECT(values[0] == 10 && values[1] == 20 && values[2] == 30 && message.tag == 5);
     }
@@ -41,18 +42,18 @@ static void unknown_shape(tutti_group *group, int32_t rank)
         float values[6] = {0, 1, 2, 3, 4, 5};
         DLTensor tensor = ledger_tensor(values, shape, TUTTI_F32);
         tensor.ndim = 2;
-        EXPECT(tutti_send(group, &tensor, 1, 9, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS)) == TUTTI_OK);
+        EXPECT(tutti_send(group, &tensor, 1, 9, TUTTI_CALL(.timeout_ms = LONG_MS)) == TUTTI_OK);
     } else {
         int32_t found = 0;
         tutti_message message = TUTTI_MESSAGE_INIT;
-        time_t give_up = time(NULL) + LEDGER_TIMEOUT_MS / 1000;
+        time_t give_up = time(NULL) + LONG_MS / 1000;
         while (!found && time(NULL) < give_up && tutti_probe(group, 0, 9, &found, &message, NULL) == TUTTI_OK) {
             sched_yield();
         }
         EXPECT(found == 1 && message.count == 6 && message.bytes == 24 && message.dtype == TUTTI_F32);
         tutti_work *work = NULL;
         for (int i = 0; i < 2; i++) {
-            const tutti_call *call = TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS);
+            const tutti_call *call = TUTTI_CALL(.timeout_ms = LONG_MS);
             message = (tutti_message)TUTTI_MESSAGE_INIT;
             EXPECT((i == 0 ? tutti_probe_wait(group, TUTTI_ANY_SOURCE, 9, call, &message)
                            : tutti_probe_async(group, 0, TUTTI_ANY_TAG, call, &message, &work)) == TUTTI_OK);
@@ -63,8 +64,7 @@ static void unknown_shape(tutti_group *group, int32_t rank)
         EXPECT(tutti_probe_wait(group, 0, 8, TUTTI_CALL(.timeout_ms = 1, .error = &e), NULL) == TUTTI_TIMEOUT);
         EXPECT(e.scope == TUTTI_SCOPE_CALL);
         DLManagedTensorVersioned *managed = NULL;
-        EXPECT(tutti_recv_alloc(group, 0, 9, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS), &managed, &message) ==
-               TUTTI_OK);
+        EXPECT(tutti_recv_alloc(group, 0, 9, TUTTI_CALL(.timeout_ms = LONG_MS), &managed, &message) == TUTTI_OK);
         EXPECT(managed != NULL);
         if (managed) {
             const DLTensor *t = &managed->dl_tensor;
@@ -85,15 +85,14 @@ static void both_ways(tutti_group *group, int32_t rank)
     DLTensor out = ledger_tensor(&mine, &one, TUTTI_I64);
     DLTensor in = ledger_tensor(&theirs, &one, TUTTI_I64);
     int32_t peer = 1 - rank;
-    EXPECT(tutti_sendrecv(group, &out, peer, 1, &in, peer, 1, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS), NULL) ==
-           TUTTI_OK);
+    EXPECT(tutti_sendrecv(group, &out, peer, 1, &in, peer, 1, TUTTI_CALL(.timeout_ms = LONG_MS), NULL) == TUTTI_OK);
     EXPECT(theirs == peer + 100);
 
     DLManagedTensorVersioned *made = NULL;
     EXPECT(tutti_tensor_empty(group, TUTTI_I64, 1, &one, &made, NULL) == TUTTI_OK && made);
     if (made) {
-        EXPECT(tutti_sendrecv(group, &out, peer, 1, &made->dl_tensor, peer, 1,
-                              TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS), NULL) == TUTTI_OK);
+        EXPECT(tutti_sendrecv(group, &out, peer, 1, &made->dl_tensor, peer, 1, TUTTI_CALL(.timeout_ms = LONG_MS),
+                              NULL) == TUTTI_OK);
         EXPECT(*(const int64_t *)made->dl_tensor.data == peer + 100);
         made->deleter(made);
     }
@@ -103,7 +102,7 @@ static void both_ways(tutti_group *group, int32_t rank)
     EXPECT(tutti_batch_begin(group, NULL) == TUTTI_BAD_STATE);
     EXPECT(tutti_recv(group, &in, peer, 2, NULL, NULL) == TUTTI_OK);
     EXPECT(tutti_send(group, &out, peer, 2, NULL) == TUTTI_OK);
-    EXPECT(tutti_batch_end(group, TUTTI_CALL(.timeout_ms = LEDGER_TIMEOUT_MS)) == TUTTI_OK);
+    EXPECT(tutti_batch_end(group, TUTTI_CALL(.timeout_ms = LONG_MS)) == TUTTI_OK);
     EXPECT(theirs == peer + 100);
     EXPECT(tutti_batch_end(group, NULL) == TUTTI_BAD_STATE);
     EXPECT(tutti_barrier(group, NULL) == TUTTI_OK);

@@ -24,10 +24,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-
-/* Long enough for a slow machine; it passes only when something is broken. */
-#define LEDGER_TIMEOUT_MS 100000
-#define LEDGER_JOB_MS     200000 /* limit of the ranks that take no part and wait for the others */
+#include "time_limits.h"
 
 static atomic_int ledger_failures;
 
@@ -145,7 +142,8 @@ static inline void ledger_in_job(int32_t count, struct ledger_ranks *ranks)
         EXPECT(ledger_one_rank(group, ranks) == TUTTI_OK);
         tutti_group_destroy(group, &error); /* some rank functions have destroyed their group, or made it fail */
     }
-    ledger_say("tutti_barrier", tutti_barrier(world, TUTTI_CALL(.timeout_ms = LEDGER_JOB_MS, .error = &error)), &error);
+    ledger_say("tutti_barrier", tutti_barrier(world, TUTTI_CALL(.timeout_ms = 1000 * LIMIT_S, .error = &error)),
+               &error);
 }
 
 /* Runs `function` on so many ranks, and checks that it really ran on each and that they are on the backend wanted. */

@@ -5,6 +5,7 @@
  * once. Where an operation must be under way, rank 1 joins it only after rank 0 has released it.
  */
 #include "ledger_support.h"
+#include "time_limits.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -108,7 +109,7 @@ static void under_way(tutti_work *work, atomic_int *calls, atomic_int *go)
     EXPECT(poll(&p, 1, 0) == 0);
     EXPECT(atomic_load(calls) == 0);
     atomic_store(go, 1);
-    EXPECT(fd >= 0 && poll(&p, 1, LEDGER_TIMEOUT_MS) == 1);
+    EXPECT(fd >= 0 && poll(&p, 1, LONG_MS) == 1);
 }
 
 static void handle(tutti_group *g, int32_t rank)
@@ -218,7 +219,7 @@ static void limited(tutti_work *held)
     tutti_error e;
     tutti_cancel_token *token = NULL;
     EXPECT(tutti_cancel_token_create(NULL, 1, &token, &e) == TUTTI_OK);
-    EXPECT(tutti_work_wait_token(held, LEDGER_TIMEOUT_MS, token, &e) == TUTTI_CANCELLED);
+    EXPECT(tutti_work_wait_token(held, LONG_MS, token, &e) == TUTTI_CANCELLED);
     EXPECT(tutti_cancel_token_fired(token, &fired) == TUTTI_OK && fired == 1);
     EXPECT(tutti_cancel_token_destroy(token, &e) == TUTTI_OK);
     EXPECT(tutti_cancel_token_destroy(token, &e) == TUTTI_BAD_STATE);
@@ -283,8 +284,8 @@ static void in_one(tutti_group *g, int32_t rank)
     const tutti_start good[2] = {{start_sum, &values[1]}, {start_sum, &values[2]}};
     const tutti_start bad[2] = {{start_sum, &values[1]}, {start_mismatch, &values[2]}};
     tutti_error e;
-    EXPECT(tutti_run_with_deadline(g, start_sum, &values[0], LEDGER_TIMEOUT_MS, NULL, &e) == TUTTI_OK);
-    EXPECT(tutti_run_all_with_deadline(g, good, 2, LEDGER_TIMEOUT_MS, NULL, &e) == TUTTI_OK);
+    EXPECT(tutti_run_with_deadline(g, start_sum, &values[0], LONG_MS, NULL, &e) == TUTTI_OK);
+    EXPECT(tutti_run_all_with_deadline(g, good, 2, LONG_MS, NULL, &e) == TUTTI_OK);
     EXPECT(values[0] == 3 && values[1] == 3 && values[2] == 3);
     EXPECT(tutti_run_with_deadline(g, start_mismatch, &values[0], 0, NULL, &e) == TUTTI_MISMATCH);
     EXPECT(strstr(e.message, "run_with_deadline: all_reduce") != NULL);
@@ -479,7 +480,6 @@ int main(void)
 {
     struct late late[] = {{run_work, LATE}, {run_one, LATE + 1}, {run_two, LATE + 2}};
     setenv("TUTTI_LANES", "3", 1);
-    setenv("TUTTI_TIMEOUT_MS", "60000", 1); /* a rank that never comes is an error, not a hang */
     ledger_on_ranks(RANKS, everything, NULL);
     ledger_on_ranks(RANKS + 1, some_ranks, NULL);
     for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/check.h"
+#include "time_limits.h"
 
 #define RANKS 3
 #define MANY  200
@@ -60,7 +61,7 @@ static void all_to_all_messages(tutti_group *g)
             EXPECT_OK(tutti_send(g, &send, peer, i % 7, NULL));
         }
     }
-    EXPECT_OK(tutti_batch_end(g, TUTTI_CALL(.timeout_ms = 60000)));
+    EXPECT_OK(tutti_batch_end(g, TUTTI_CALL(.timeout_ms = LONG_MS)));
     bool right = true;
     for (int32_t peer = 0; peer < RANKS; peer++) {
         for (int32_t i = 0; i < MANY; i++) {

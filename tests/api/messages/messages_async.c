@@ -6,6 +6,7 @@
  * tutti-test: timeout=240
  */
 #include "messages_async.h"
+#include "time_limits.h"
 
 /* ---- no thread waits --------------------------------------------------------------------------------------------- */
 

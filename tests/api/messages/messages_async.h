@@ -13,9 +13,9 @@
 
 #include "api/check.h"
 #include "api/collectives/reaches.h"
+#include "time_limits.h"
 
-#define LONG_MS 60000
-#define NEVER   99 /* a tag that no rank sends */
+#define NEVER 99 /* a tag that no rank sends */
 
 static const int64_t one = 1;
 

@@ -6,6 +6,7 @@
  */
 #include "messages_async.h"
 #include "spin.h"
+#include "time_limits.h"
 
 struct receive {
     struct receive *other;

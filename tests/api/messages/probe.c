@@ -4,6 +4,7 @@
  * see.
  */
 #include "messages_async.h"
+#include "time_limits.h"
 
 enum { TAG = 7, PROBERS = 4 };
 

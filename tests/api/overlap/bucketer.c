@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "api/check.h"
+#include "time_limits.h"
 
 #define RANKS     3
 #define GRADIENTS 8
@@ -273,7 +274,7 @@ static tutti_bucketer *create(tutti_group *g, const struct model *m, struct plac
     }
     EXPECT_OK(tutti_bucketer_create(
         g, list, m->count,
-        TUTTI_BUCKETER_OPTIONS(.op = m->op, .bucket_bytes = m->bucket_bytes, .lane = lane, .timeout_ms = 30000), &b,
+        TUTTI_BUCKETER_OPTIONS(.op = m->op, .bucket_bytes = m->bucket_bytes, .lane = lane, .timeout_ms = LONG_MS), &b,
         &e));
     EXPECT(e.status == TUTTI_OK);
     memset(p->tensor, 0xff, sizeof(p->tensor)); /* only the data is borrowed */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define REPEATED_MOST 2
 
@@ -252,8 +253,8 @@ bool run_checked_round(struct round_state *s, const struct round *r, char text[C
         fprintf(stderr, "repeated with twice the time, since a rank or the store had no CPU until the deadline: %s\n",
                 text);
         repeated++;
-        slower.init_ms = slower.init_ms < CALL_MS / 2 ? 2 * slower.init_ms : CALL_MS;
-        slower.call_ms = slower.call_ms < CALL_MS / 2 ? 2 * slower.call_ms : CALL_MS;
+        slower.init_ms = slower.init_ms < LONG_MS / 2 ? 2 * slower.init_ms : LONG_MS;
+        slower.call_ms = slower.call_ms < LONG_MS / 2 ? 2 * slower.call_ms : LONG_MS;
     }
 }
 

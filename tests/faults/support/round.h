@@ -18,10 +18,9 @@
 #include <tutti/tutti.h>
 
 #include "clock.h"
+#include "time_limits.h"
 
 #define RANKS_MOST 8
-#define LIMIT_S    100 /* far beyond what a slow machine needs */
-#define CALL_MS    60000
 #define STOPPED_MS 8000 /* of calls that wait for a rank that is stopped; the others arrive sooner on a busy machine */
 
 /* Where the victim is when it happens. */

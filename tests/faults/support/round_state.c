@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "faults/support/round.h"
+#include "time_limits.h"
 
 #define CONTROL_US 300 /* between two checks of the ranks */
 

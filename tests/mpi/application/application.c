@@ -73,8 +73,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &reversed);
     own_sum(reversed);
-    if (tutti_init(TUTTI_CONFIG(.backend = "mpi", .native_communicator = &reversed, .timeout_ms = 30000), &g, &error) !=
-        TUTTI_OK) {
+    if (tutti_init(TUTTI_CONFIG(.backend = "mpi", .native_communicator = &reversed), &g, &error) != TUTTI_OK) {
         fail("tutti_init", error.message);
     }
     expect(tutti_group_rank(g) == rank && tutti_group_size(g) == size, "ranks are those of the launcher");

@@ -11,8 +11,9 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 #define LATE_MS 8000 /* longer than ranks that call at the same time are apart on a busy machine */
-#define LONG_MS 60000
 
 static _Atomic int failures;
 
@@ -115,13 +116,13 @@ static void left_rank(tutti_group *world)
     tutti_error e = {0};
     expect(sum(g, 10, TUTTI_CALL(.error = &e)) == TUTTI_OK, world, "left: before", &e);
     if (tutti_group_rank(world) != n - 1) {
-        tutti_status status = tutti_barrier(g, TUTTI_CALL(.timeout_ms = 60000, .error = &e));
+        tutti_status status = tutti_barrier(g, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e));
         expect((status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED) && e.suspect == n - 1, world, "left: barrier",
                &e);
         float x = 0;
         int64_t one = 1;
         DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
-        status = tutti_recv(g, &t, n - 1, 0, TUTTI_CALL(.timeout_ms = 60000, .error = &e), NULL);
+        status = tutti_recv(g, &t, n - 1, 0, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e), NULL);
         expect(status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED, world, "left: recv", &e);
     }
     tutti_group_destroy(g, NULL);
@@ -236,8 +237,8 @@ static void *rank_that_ends(void *argument)
     struct early_end *t = argument;
     tutti_group *g = NULL;
     t->status = tutti_init(
-        TUTTI_CONFIG(.backend = "local", .rank = t->rank, .world_size = 2, .store = t->store, .timeout_ms = 60000), &g,
-        &t->error);
+        TUTTI_CONFIG(.backend = "local", .rank = t->rank, .world_size = 2, .store = t->store, .timeout_ms = LONG_MS),
+        &g, &t->error);
     if (t->status == TUTTI_OK && t->rank == 0) {
         t->status = tutti_barrier(g, TUTTI_CALL(.error = &t->error));
         tutti_group_destroy(g, NULL);

@@ -7,8 +7,9 @@
 #include <stdbool.h>
 
 #include "multi/expect.h"
+#include "time_limits.h"
 
-enum { TEXT = 440, RANKS = 4, WAIT_MS = 8000, LONG_MS = 60000 };
+enum { TEXT = 440, RANKS = 4, WAIT_MS = 8000 };
 
 /* Leaves out the state of the other rank's process, which changes from poll to poll, and the time, since two deadlines
  * may pass at once. */

@@ -6,6 +6,7 @@
  * under it are doubles.
  */
 #include "multi/nccl/nccl_support.h"
+#include "time_limits.h"
 
 #include <tutti/recovery.h>
 
@@ -26,7 +27,7 @@ static void alone(const char *backend)
     const char *const staging[] = {"nccl.host_staging=yes", NULL};
     tutti_group *g = NULL;
     tutti_status status = tutti_init(
-        TUTTI_CONFIG(.world_size = 1, .backend = backend, .device = "cpu", .settings = staging, .timeout_ms = 30000),
+        TUTTI_CONFIG(.world_size = 1, .backend = backend, .device = "cpu", .settings = staging, .timeout_ms = LONG_MS),
         &g, &err);
     if (status == TUTTI_NOT_AVAILABLE && strcmp(backend, "gloo") == 0) {
         return; /* built without it */
@@ -54,11 +55,11 @@ int main(void)
         tutti_group *world = NULL;
         tutti_group *again = NULL;
         all_alone();
-        EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000), &world, &err));
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &world, &err));
         const int32_t size = tutti_group_size(world);
         sum(world, size * (size + 1) / 2);
         all_alone();
-        EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000), &again, &err));
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &again, &err));
         sum(again, size * (size + 1) / 2);
         sum(world, size * (size + 1) / 2);
         EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &err)));

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 #define ROUNDS 8
 #define WORLDS 3
 
@@ -42,7 +44,7 @@ static void run_round(int round)
     tutti_group *children[WORLDS] = {NULL};
     tutti_error e;
     for (int w = 0; w < WORLDS; w++) {
-        tutti_status status = tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .lanes = w + 1), &worlds[w], &e);
+        tutti_status status = tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .lanes = w + 1), &worlds[w], &e);
         expect(status == TUTTI_OK, "init", round, &e);
         if (status != TUTTI_OK) {
             return;

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 
 #include "multi/expect.h"
+#include "time_limits.h"
 
-#define ROUNDS   12
-#define THREADS  3
-#define LIMIT_MS 250000 /* a rank waits for all groups that another one makes before; ctest ends the test after 300 s */
+#define ROUNDS  12
+#define THREADS 3
 
 static tutti_group *world;
 static int32_t ranks;
@@ -147,7 +147,7 @@ static void other_settings(void)
         EXPECT_ERROR(
             TUTTI_MISMATCH, "engine.window",
             (make(world, all, me == ranks - 1 ? TUTTI_CONFIG(.settings = window) : NULL, &status, &err), status));
-        g = make(world, all, TUTTI_CONFIG(.timeout_ms = LIMIT_MS + me), &status, &err);
+        g = make(world, all, TUTTI_CONFIG(.timeout_ms = LONG_MS + me), &status, &err);
         EXPECT_OK(status);
         EXPECT_OK(use(g, i, &err));
         EXPECT_OK(tutti_group_destroy(g, &err));
@@ -177,7 +177,7 @@ static void missing(void)
 int main(void)
 {
     tutti_group *last = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LIMIT_MS), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &world, &err));
     if (failures) {
         return 1;
     }

@@ -6,6 +6,7 @@
  * right.
  */
 #include "heap_support.h"
+#include "time_limits.h"
 
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -163,7 +164,7 @@ static void parent_first(void)
     tutti_group *all = NULL;
     void *memory = NULL;
     size_t count = 1 << 20;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &world, &err));
     EXPECT_OK(tutti_alloc(world, count * sizeof(float), &memory, &err));
     EXPECT_OK(tutti_group_split(world, 0, -tutti_group_rank(world), NULL, &all, &err));
     memset(memory, 0x11, count);
@@ -203,7 +204,7 @@ static void small_capacity(void)
     void *memory = NULL;
     void *more = NULL;
     const char *const settings[] = {"engine.heap_capacity=4M", NULL};
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm", .settings = settings), &g, &err));
     EXPECT(tutti_group_capabilities(g) & TUTTI_CAP_HEAP);
     EXPECT_OK(tutti_alloc(g, 4 << 20, &memory, &err));
     EXPECT_ERROR(TUTTI_NO_MEMORY, "engine.heap_capacity", tutti_alloc(g, 1, &more, &err));
@@ -217,7 +218,7 @@ static void switched_off(void)
     tutti_group *g = NULL;
     void *memory = NULL;
     const char *const settings[] = {"engine.heap=off", NULL};
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .settings = settings), &g, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .settings = settings), &g, &err));
     EXPECT(!(tutti_group_capabilities(g) & TUTTI_CAP_HEAP));
     EXPECT_OK(tutti_alloc(g, 3 << 20, &memory, &err));
     EXPECT((uintptr_t)memory % (2 << 20) == 0);
@@ -290,7 +291,7 @@ static void forked(tutti_group *g)
 int main(void)
 {
     tutti_group *world = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &world, &err));
     if (failures == 0) {
         forked(world);
         many_sizes(world);

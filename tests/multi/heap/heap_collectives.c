@@ -10,6 +10,7 @@
 #include "collective_calls.h"
 #include "heap_support.h"
 #include "repetitions.h"
+#include "time_limits.h"
 
 #define MOST ((size_t)3 << 20)
 #define ROOM (MOST + 65536)
@@ -163,7 +164,7 @@ static tutti_group *with_settings(const char *const *settings, const size_t *siz
 {
     tutti_group *g = NULL;
     struct memory m;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm", .settings = settings), &g, &err));
     if (!g) {
         abort();
     }
@@ -273,7 +274,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
     int32_t rank = tutti_group_rank(world);
     tutti_group *g = NULL;
     unsigned char *block = NULL;
-    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = 60000), &g, &err));
+    EXPECT_OK(tutti_group_split(world, 0, rank, TUTTI_CONFIG(.timeout_ms = LONG_MS), &g, &err));
     if (registered) {
         block = malloc(bytes);
         EXPECT_OK(tutti_register(g, block, bytes, &err));
@@ -330,7 +331,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
 int main(void)
 {
     tutti_group *world = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = from_4k), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm", .settings = from_4k), &world, &err));
     if (failures == 0) {
         world_and_sub_groups(world, takes_all() ? 5 : 4); /* the largest size runs the code of the one before */
         from_the_first_byte();

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "heap_support.h"
+#include "time_limits.h"
 
 #define MOST   ((size_t)3 << 20) /* bytes */
 #define SINGLE "65536"
@@ -124,8 +125,8 @@ static void sender_gives_up(tutti_group *world, enum place place, int round)
     tutti_group *g = NULL;
     int32_t *block = NULL;
     static const char *const settings[] = {"engine.single_copy_bytes=" SINGLE, NULL};
-    EXPECT_OK(tutti_group_split(world, rank < 2 ? 0 : -1, rank, TUTTI_CONFIG(.timeout_ms = 60000, .settings = settings),
-                                &g, &err));
+    EXPECT_OK(tutti_group_split(world, rank < 2 ? 0 : -1, rank,
+                                TUTTI_CONFIG(.timeout_ms = LONG_MS, .settings = settings), &g, &err));
     if (!g) {
         return;
     }
@@ -162,7 +163,7 @@ static void the_kernel_copies(void)
 {
     static const char *const settings[] = {"engine.single_copy_bytes=" SINGLE, NULL};
     tutti_group *g = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm", .settings = settings), &g, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm", .settings = settings), &g, &err));
     if (!g) {
         return;
     }
@@ -178,7 +179,7 @@ static void the_kernel_copies(void)
 int main(void)
 {
     tutti_group *world = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm"), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm"), &world, &err));
     if (!world) {
         return 1;
     }

@@ -5,6 +5,7 @@
  * memory that cannot be registered is refused on all ranks with the reason; a forked child has a copy.
  */
 #include "heap_support.h"
+#include "time_limits.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -334,7 +335,7 @@ static void without_the_others(tutti_group *world)
 int main(void)
 {
     tutti_group *world = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 60000, .backend = "shm"), &world, &err));
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm"), &world, &err));
     if (failures == 0) {
         all_kinds(world);
         own_sizes(world);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "descriptors.h"
+#include "time_limits.h"
 
 #define MOST  64 /* descriptors that a call may need */
 #define BYTES ((size_t)300000)
@@ -52,7 +53,7 @@ static int until_it_works(tutti_group *g, int victim, trial *attempt, void **mem
 int main(void)
 {
     tutti_group *g = NULL;
-    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = 100000), &g,
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS), &g,
                          &err)); /* if one call took it, the test would take too long */
     const int last = tutti_group_size(g) - 1;
     void *allocated = NULL;

@@ -6,8 +6,7 @@
  */
 #include "clock.h"
 #include "nccl_support.h"
-
-enum { LIMIT_MS = 100000 };
+#include "time_limits.h"
 
 int main(void)
 {
@@ -21,12 +20,12 @@ int main(void)
     }
     tutti_group *base = device_open(TUTTI_CONFIG(.backend = "shm", .device = "cuda", .device_index = rank));
     const tutti_config *config =
-        TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = rank, .timeout_ms = LIMIT_MS);
+        TUTTI_CONFIG(.backend = "nccl", .device = "cuda", .device_index = rank, .timeout_ms = LONG_MS);
     const int64_t begun = now_ms();
     const tutti_status status = tutti_group_create(base, all, 3, config, &g, &err);
     EXPECT(status == TUTTI_BACKEND && (rank == 1 || err.suspect == 1) && !g &&
            strstr(err.message, "CommInitRankConfig") != NULL);
-    EXPECT(now_ms() - begun < LIMIT_MS / 2);
+    EXPECT(now_ms() - begun < LONG_MS / 2);
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     EXPECT_OK(tutti_group_destroy(base, &err));
     return failures > 0;

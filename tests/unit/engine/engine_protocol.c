@@ -14,7 +14,7 @@
 
 #include "unit/engine/engine_support.h"
 
-#define HANG_NS INT64_C(30000000000)
+#define HANG_NS (2 * LONG_MS * INT64_C(1000000)) /* of a sleep: a wake-up that is lost fails the call */
 
 /* Every rank that waits sleeps at once: 20,000 barriers are as many chances to lose a wake-up. */
 static int many_barriers(struct cluster *c, int rank)

@@ -19,6 +19,7 @@
 #include "engine/lane.h"
 #include "engine/memory/stage.h"
 #include "engine/run.h"
+#include "time_limits.h"
 
 #define RANKS_MAX 8
 #define NONCE     42
@@ -140,7 +141,7 @@ static inline tutti_op op_of(tutti_operation kind, const void *src, void *dst, s
                       .dst = dst,
                       .count = count,
                       .scale = 1,
-                      .timeout_ms = 60000};
+                      .timeout_ms = LONG_MS};
 }
 
 /* False, with the reason on stdout, if the kernel does not copy between processes. */

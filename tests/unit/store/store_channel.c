@@ -3,6 +3,7 @@
  * The proofs and the sealed frames of a connection against attackers, at the level of bytes: with a server of this
  * process, clients that break the protocol, and a relay that changes frames.
  */
+#include "time_limits.h"
 #include "unit/store/token_store_support.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The promises of a store, tested on each kind: memory, unix, tcp, file. */
 #include "store_support.h"
+#include "time_limits.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

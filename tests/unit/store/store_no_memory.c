@@ -4,6 +4,7 @@
  * The process that serves a store has no memory. Its clients get that status, and keep their connections, so that they
  * can report it to one another. A get of a key that could not be stored ends. Later all works as before.
  */
+#include "time_limits.h"
 #include "unit/store/token_store_support.h"
 
 static _Atomic bool no_memory;

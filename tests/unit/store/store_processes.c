@@ -4,6 +4,7 @@
  * start servers of their own under ThreadSanitizer, too.
  */
 #include "store_support.h"
+#include "time_limits.h"
 
 #include <errno.h>
 #include <fcntl.h>

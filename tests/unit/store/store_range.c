@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranges of keys: read in few requests from unix and tcp stores, key by key from the others, with the same results. */
 #include "store_support.h"
+#include "time_limits.h"
 
 #include <fcntl.h>
 #include <poll.h>

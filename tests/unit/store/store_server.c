@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Unauthenticated and broken clients lose their connection, and do no other harm to a server. */
 #include "store_server_support.h"
+#include "time_limits.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the server of a store reports resource errors, and how it ends: waiting clients get the status. */
 #include "store_server_support.h"
+#include "time_limits.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -24,8 +24,7 @@
 
 #include "descriptors.h"
 #include "store/store.h"
-
-#define LONG_MS 60000 /* for what must happen: never reached unless something is broken */
+#include "time_limits.h"
 
 /* For a child, where cmocka's assertions would jump into the parent's copy: prints what failed and ends with 1. */
 #define CHILD_CHECK(condition)                                                                                         \

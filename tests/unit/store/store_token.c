@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The token of a job from outside: its sources, which clients it admits, and the errors of the others. */
+#include "time_limits.h"
 #include "unit/store/token_store_support.h"
 
 #include <errno.h>

@@ -21,8 +21,9 @@
 /* clang-format on */
 
 #include "base/error.h"
+#include "time_limits.h"
 
-enum { RANKS = 4, LONG_MS = 60000 };
+enum { RANKS = 4 };
 
 struct job {
     struct tti_store *store;

@@ -12,8 +12,8 @@
 
 #include "unit/engine/p2p/p2p_support.h"
 
-#define HANG_NS INT64_C(30000000000)
-#define MOST    100000 /* elements */
+#define HANG_NS (2 * LONG_MS * INT64_C(1000000)) /* of a sleep: a wake-up that is lost fails the call */
+#define MOST    100000                           /* elements */
 
 /* At and around the sizes of a slot, a cache line, a page, a chunk, the eager part, and several chunks. */
 static const size_t counts[] = {0,    1,    7,    8,    23,   24,   25,   33,   511,   512,   1023,  1024,

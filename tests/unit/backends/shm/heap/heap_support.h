@@ -16,6 +16,7 @@
 #include "backends/shm/heap/heap.h"
 #include "backends/shm/heap/register.h"
 #include "engine/memory/heap.h"
+#include "time_limits.h"
 
 #define MOST_RANKS 4
 
@@ -85,8 +86,8 @@ static inline void rank_open(struct rank *x, struct rendezvous *m, int rank, con
     tutti_open_info info = {.size = sizeof(info),
                             .rank = rank,
                             .world_size = m->size,
-                            .timeout_ms = 30000,
-                            .call_timeout_ms = 30000,
+                            .timeout_ms = LONG_MS,
+                            .call_timeout_ms = LONG_MS,
                             .global_ranks = globals,
                             .setting = setting,
                             .settings = x};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
 /*
- * The suspects of a timeout. When a rank's deadline passes, peers may have aborted or ended because of another rank:
- * they are no suspects. The test plays all ranks but 0.
+ * The suspects of a timeout and of a death that another rank has seen. When a rank's deadline passes, peers may have
+ * aborted or ended because of another rank: they are no suspects. The test plays all ranks but 0.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -21,10 +21,10 @@
 #define CALL_MS 30
 
 /* A rank has aborted because of another one, and the alarm has not been seen yet. */
-static void give_up(struct cluster *c, int rank, int32_t lane, int suspect)
+static void give_up(struct cluster *c, int rank, tutti_status cause, int32_t lane, int suspect)
 {
     struct tti_fault *f = tti_fault_of(c->engines[0], rank);
-    f->cause = TUTTI_TIMEOUT;
+    f->cause = cause;
     f->lane = lane;
     f->operation = lane < 0 ? TUTTI_OP_NONE : TUTTI_OP_ALL_REDUCE;
     f->call = lane < 0 ? 0 : 1;
@@ -52,7 +52,7 @@ static void the_first_rank_that_gave_up_is_named(void **state)
     tutti_error e;
     int32_t x[3] = {1, 2, 3};
     open_cluster(&c);
-    give_up(&c, 1, 0, 2);
+    give_up(&c, 1, TUTTI_TIMEOUT, 0, 2);
     tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
     op.timeout_ms = CALL_MS;
     const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
@@ -71,7 +71,7 @@ static void a_rank_that_gave_up_its_messages_is_named(void **state)
     tutti_error e;
     int32_t x[3];
     open_cluster(&c);
-    give_up(&c, 1, TTI_FAULT_MESSAGES, 2);
+    give_up(&c, 1, TUTTI_TIMEOUT, TTI_FAULT_MESSAGES, 2);
     tutti_op op = op_of(TUTTI_OP_RECV, NULL, x, 3, 1);
     tutti_op *ops[] = {&op};
     /* a failure of another rank's messages revokes the group for this rank */
@@ -79,6 +79,41 @@ static void a_rank_that_gave_up_its_messages_is_named(void **state)
     assert_int_equal(e.suspect, 2);
     assert_int_equal(e.vendor_code, TUTTI_TIMEOUT);
     assert_non_null(strstr(e.message, "a message of rank 1 waited 1234 ms for the other side: rank "));
+    cluster_close(&c);
+}
+
+/* Rank 1 saw that rank 2 writes a core dump. The dump is complete and the process still runs when rank 0 looks. */
+static void a_death_that_another_rank_has_seen_is_a_death(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    int32_t x[3] = {1, 2, 3};
+    open_cluster(&c);
+    give_up(&c, 1, TUTTI_PEER_CRASHING, TTI_FAULT_ANYWHERE, 2);
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    op.timeout_ms = CALL_MS;
+    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_PEER_CRASHING);
+    assert_int_equal(e.suspect, 2);
+    assert_non_null(strstr(e.message,
+                           "all_reduce (call 1, lane 0) cannot end: rank 1 gave up the group: a rank's process "
+                           "is writing a core dump; suspected: rank 2"));
+    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_REVOKED);
+    cluster_close(&c);
+}
+
+/* It is wrong: rank 0 lives. */
+static void a_rank_that_others_take_for_dead_is_revoked(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    int32_t x[3] = {1, 2, 3};
+    open_cluster(&c);
+    give_up(&c, 1, TUTTI_PEER_DEAD, TTI_FAULT_ANYWHERE, 0);
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    op.timeout_ms = CALL_MS;
+    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_REVOKED);
     cluster_close(&c);
 }
 
@@ -173,6 +208,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_rank_that_gave_up_is_named),
         cmocka_unit_test(a_rank_that_gave_up_its_messages_is_named),
+        cmocka_unit_test(a_death_that_another_rank_has_seen_is_a_death),
+        cmocka_unit_test(a_rank_that_others_take_for_dead_is_revoked),
         cmocka_unit_test(rank_that_left_is_no_suspect),
         cmocka_unit_test(each_number_has_the_word_before_its_list),
         cmocka_unit_test(a_dead_rank_is_named),
