@@ -41,10 +41,11 @@ tutti_status tti_device_unpack(const struct tti_device *device, const DLTensor *
  */
 struct tti_device_session {
     const struct tti_device *device;
+    int32_t index;
     struct tti_device_scope scope;
     void *stream;
     void *event;
-    bool done; /* after end: none of the work is still running */
+    bool done; /* after end: none of the work is still running; else it is noted as late */
 };
 tutti_status tti_device_session_begin(DLDevice device, void *after, struct tti_device_session *x, tutti_error *error);
 tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status status, int64_t deadline_ns,
@@ -59,7 +60,14 @@ struct tti_device_copy {
 tutti_status tti_device_copy_sync(DLDevice device, const struct tti_device_copy *copies, size_t count,
                                   tutti_error *error);
 
-/* Memory of a device. Outside. */
+/* The caller stops waiting for work that may still run: `event` lies behind it, and is destroyed later. Inside. */
+void tti_device_note_late(const struct tti_device *device, int32_t index, void *event);
+
+/* Frees memory of the device, or pinned memory of the host; while late work runs, it stays allocated. NULL: does
+ * nothing. Inside. */
+void tti_device_release(const struct tti_device *device, int32_t index, void *memory, bool pinned);
+
+/* Memory of a device; freed as by release. Outside. */
 tutti_status tti_device_alloc(DLDevice device, size_t bytes, void **memory, tutti_error *error);
 void tti_device_free(DLDevice device, void *memory);
 

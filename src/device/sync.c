@@ -16,7 +16,7 @@ static void leave(struct tti_device_session *x)
 tutti_status tti_device_session_begin(DLDevice device, void *after, struct tti_device_session *x, tutti_error *error)
 {
     const struct tti_device *d = tti_device_of(device.device_type);
-    *x = (struct tti_device_session){.device = d};
+    *x = (struct tti_device_session){.device = d, .index = device.device_id};
     tutti_status status = d->enter(device.device_id, &x->scope, error);
     if (status != TUTTI_OK) {
         return status;
@@ -41,6 +41,10 @@ tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status s
         ended = tti_device_await(x->device, x->event, deadline_ns, reported);
     }
     x->done = ended == TUTTI_OK;
+    if (ended == TUTTI_TIMEOUT) {
+        tti_device_note_late(x->device, x->index, x->event);
+        x->event = NULL;
+    }
     leave(x);
     return status == TUTTI_OK ? ended : status;
 }
@@ -76,7 +80,7 @@ void tti_device_free(DLDevice device, void *memory)
     const struct tti_device *d = tti_device_of(device.device_type);
     struct tti_device_scope scope;
     if (d->enter(device.device_id, &scope, NULL) == TUTTI_OK) { /* else the driver is shut down, and has freed it */
-        d->free(memory, NULL);
+        tti_device_release(d, device.device_id, memory, false);
         d->leave(&scope);
     }
 }

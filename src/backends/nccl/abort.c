@@ -66,12 +66,15 @@ void tti_nccl_abort_call(struct tti_nccl_call *c, tutti_status status)
     }
     const int64_t deadline_ns = tti_now_ns() + TTI_NCCL_TEARDOWN_NS;
     const bool ended = tti_nccl_comm_await_end(lane, deadline_ns);
-    lane->stuck = !await_stream(c, ended ? tti_now_ns() + TTI_NCCL_TEARDOWN_NS : tti_now_ns());
+    const bool idle = await_stream(c, ended ? tti_now_ns() + TTI_NCCL_TEARDOWN_NS : tti_now_ns());
     if (!ended) {
         append(c->error, "; ncclCommAbort has not returned, so the communicator is left behind");
     }
-    if (lane->stuck) {
+    if (!idle) {
         c->op->in_use = 1;
+        tti_device_note_late(g->device, g->index, lane->event);
+        lane->event = NULL;
+        (void)g->device->event_create(&lane->event, NULL); /* without one, the next record fails */
         append(c->error, "; the device may still use the tensors");
     }
 }

@@ -21,22 +21,19 @@ static void keep_leaked(struct tti_nccl_group *g)
     pthread_mutex_unlock(&lock);
 }
 
-static void free_device_memory(const struct tti_device *device, struct tti_nccl_lane *lane)
+static void free_device_memory(const struct tti_nccl_group *g, struct tti_nccl_lane *lane)
 {
+    const struct tti_device *device = g->device;
     if (lane->event) {
         device->event_destroy(lane->event, NULL);
     }
     if (lane->stream) {
         device->stream_destroy(lane->stream, NULL);
     }
-    if (lane->barrier_word) {
-        device->free(lane->barrier_word, NULL);
-    }
-    if (lane->scratch) {
-        device->free(lane->scratch, NULL);
-    }
+    tti_device_release(device, g->index, lane->barrier_word, false);
+    tti_device_release(device, g->index, lane->scratch, false);
     for (int32_t i = 0; i < lane->outgrown_count; i++) {
-        device->free(lane->outgrown[i], NULL);
+        tti_device_release(device, g->index, lane->outgrown[i], false);
     }
 }
 
@@ -59,8 +56,8 @@ void tti_nccl_close(void *state)
         keep_leaked(g);
     } else {
         for (int32_t i = 0; i < g->lanes; i++) {
-            if (entered && !g->lane[i].stuck) {
-                free_device_memory(g->device, &g->lane[i]);
+            if (entered) {
+                free_device_memory(g, &g->lane[i]);
             }
             tti_nccl_lane_destroy(&g->lane[i]);
         }

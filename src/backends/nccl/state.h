@@ -36,7 +36,6 @@ struct tti_nccl_lane {
     size_t scratch_bytes;
     void *outgrown[64]; /* earlier scratch memory; each at least twice as large as the one before */
     int32_t outgrown_count;
-    bool stuck;                      /* work on the stream did not end after a failure: stream and memory stay */
     _Atomic int64_t calls;           /* relaxed: the lane's thread counts, describe reads */
     _Atomic(const char *) algorithm; /* relaxed: static text */
 };

@@ -22,7 +22,6 @@
 #include "core/group/group_state.h"
 #include "core/memory/chunks.h"
 #include "core/memory/staging_memory.h"
-#include "core/memory/staging_state.h"
 #include "engine/descriptor.h"
 
 #define DRAIN_NS 1000000000 /* for copies under way when an operation has failed */
@@ -106,7 +105,7 @@ static tutti_status make_room(struct tti_staging *s, struct tti_staging_pipeline
         struct tti_staging_slot *slot = &p->slots[i];
         if (slot->bytes < bytes) {
             if (slot->memory) {
-                tti_staging_block_give(s, slot->memory);
+                tti_staging_block_give(s, slot->memory, TTI_UNTIL_GIVEN_BACK);
             }
             slot->memory = NULL;
             slot->bytes = 0;
@@ -173,7 +172,7 @@ static tutti_status run_chunk(struct staged_run *x, int64_t k, tutti_status fail
     tutti_status status = x->engine->ops->run(x->state, &op, error);
     x->op->sequence = op.sequence;
     if (op.in_use) {
-        tti_staging_block_keep(x->group->staging, in);
+        tti_staging_block_give(x->group->staging, in, TTI_UNTIL_PROCESS_ENDS);
         slot->memory = NULL; /* the next call must not write to it */
         slot->bytes = 0;
     }
@@ -215,21 +214,36 @@ static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status
     return status;
 }
 
-/* Waits until no copy uses the tensors any more. A copy that does not end within DRAIN_NS is a failure of the
- * device. */
-static void drain(const struct staged_run *x)
+/* False: copies on the stream still run. The device keeps `*event` then. */
+static bool has_ended(const struct staged_run *x, void **event, void *stream, int64_t until_ns)
 {
     const struct tti_device *d = x->device;
+    if (d->event_record(*event, stream, NULL) != TUTTI_OK ||
+        tti_device_await(d, *event, until_ns, NULL) != TUTTI_TIMEOUT) {
+        return true;
+    }
+    tti_device_note_late(d, x->group->staging->index, *event);
+    *event = NULL;
+    return false;
+}
+
+/* Waits until no copy uses the tensors any more. If some do not end within DRAIN_NS, nothing else uses their memory, and
+ * the lane gets new streams. */
+static void drain(const struct staged_run *x)
+{
     struct tti_staging_pipeline *p = x->pipeline;
     if (!p->ready) {
         return;
     }
     const int64_t until = tti_now_ns() + DRAIN_NS;
-    if (d->event_record(p->slots[0].loaded, p->in, NULL) == TUTTI_OK) {
-        (void)tti_device_await(d, p->slots[0].loaded, until, NULL);
-    }
-    if (d->event_record(p->slots[0].stored, p->out, NULL) == TUTTI_OK) {
-        (void)tti_device_await(d, p->slots[0].stored, until, NULL);
+    const bool in = has_ended(x, &p->slots[0].loaded, p->in, until);
+    const bool out = has_ended(x, &p->slots[0].stored, p->out, until);
+    if (!in || !out) {
+        for (int i = 0; i < TTI_STAGING_SLOTS; i++) {
+            tti_staging_block_give(x->group->staging, p->slots[i].memory, TTI_UNTIL_GROUP_ENDS);
+        }
+        close_pipeline(x->device, p);
+        *p = (struct tti_staging_pipeline){0};
     }
 }
 

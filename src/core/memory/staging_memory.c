@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/kept_memory.h"
 #include "core/group/group_state.h"
-#include "core/memory/staging_state.h"
 
 #define BLOCKS 8
 #define LEAST  ((size_t)4096)
@@ -111,8 +110,7 @@ static struct tti_staging_block *block_of(const struct tti_staging *s, const voi
     return NULL;
 }
 
-/* The block is used until then, at least. */
-static void mark(struct tti_staging *s, const void *memory, enum tti_staging_until until)
+void tti_staging_block_give(struct tti_staging *s, const void *memory, enum tti_staging_until until)
 {
     pthread_mutex_lock(&s->lock);
     struct tti_staging_block *b = block_of(s, memory);
@@ -121,16 +119,6 @@ static void mark(struct tti_staging *s, const void *memory, enum tti_staging_unt
         b->taken = b->until != TTI_UNTIL_GIVEN_BACK;
     }
     pthread_mutex_unlock(&s->lock);
-}
-
-void tti_staging_block_give(struct tti_staging *s, const void *memory)
-{
-    mark(s, memory, TTI_UNTIL_GIVEN_BACK);
-}
-
-void tti_staging_block_keep(struct tti_staging *s, const void *memory)
-{
-    mark(s, memory, TTI_UNTIL_PROCESS_ENDS);
 }
 
 void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
@@ -142,8 +130,8 @@ void *tti_staging_take(struct tti_group *g, size_t bytes, bool there)
 
 void tti_staging_give(struct tti_group *g, const void *memory, int32_t in_use)
 {
-    if (memory) {
-        mark(g->staging, memory, in_use ? TTI_UNTIL_PROCESS_ENDS : TTI_UNTIL_GIVEN_BACK);
+    if (memory) { /* else the group may have no staging */
+        tti_staging_block_give(g->staging, memory, in_use ? TTI_UNTIL_PROCESS_ENDS : TTI_UNTIL_GIVEN_BACK);
     }
 }
 
@@ -154,10 +142,8 @@ void tti_staging_blocks_free(struct tti_staging *s)
         const struct tti_staging_block *b = &s->blocks[i];
         if (b->until == TTI_UNTIL_PROCESS_ENDS) {
             tti_memory_keep(b->memory);
-        } else if (b->there) {
-            s->device->free(b->memory, NULL);
         } else {
-            s->device->free_host(b->memory, NULL);
+            tti_device_release(s->device, s->index, b->memory, !b->there);
         }
     }
 }
@@ -169,7 +155,7 @@ static tutti_status end_copy(struct tti_group *g, struct tti_device_session *x, 
 {
     status = tti_device_session_end(x, status, deadline_ns, error);
     if (!x->done) {
-        mark(g->staging, compact, TTI_UNTIL_GROUP_ENDS); /* the device may still copy */
+        tti_staging_block_give(g->staging, compact, TTI_UNTIL_GROUP_ENDS); /* the device may still copy */
     }
     return status;
 }

@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
+#include "core/memory/staging_state.h"
+
 struct tti_group;
-struct tti_staging;
 
 /* A block of at least `bytes` bytes, *room of them: pinned memory, or memory of the device (`there`). A block that was
  * given back is used again; it is freed when the group ends. */
 tutti_status tti_staging_block_take(struct tti_staging *s, size_t bytes, bool there, void **memory, size_t *room,
                                     tutti_error *error);
-void tti_staging_block_give(struct tti_staging *s, const void *memory);
-/* The engine may access the block until the process ends: it is never freed. */
-void tti_staging_block_keep(struct tti_staging *s, const void *memory);
+/* The taker needs it no more, but it stays taken until then, at least. NULL: does nothing. */
+void tti_staging_block_give(struct tti_staging *s, const void *memory, enum tti_staging_until until);
 
 /* Inside the device's scope. */
 void tti_staging_blocks_free(struct tti_staging *s);

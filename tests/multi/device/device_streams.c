@@ -109,9 +109,9 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
     tutti_group_destroy(child, &err);
 }
 
-/* A tensor that is copied as a whole is not ready by the deadline: the call or message gets TIMEOUT and the group fails,
- * as with a tensor that goes in chunks. */
-static void late(tutti_group *g, void *stream, const struct device_vector *v)
+/* A tensor is not ready by the deadline: the call or message gets TIMEOUT and the group fails, whether the tensor is copied
+ * as a whole or in chunks. The group ends although the device still waits. */
+static void late(tutti_group *g, void *stream, struct device_vector *v)
 {
     enum { LATE_MS = 300 };
     const int32_t all[] = {0, 1, 2};
@@ -123,22 +123,25 @@ static void late(tutti_group *g, void *stream, const struct device_vector *v)
     strided.shape = shape;
     strided.strides = strides;
     EXPECT(cuda.alloc_host((void **)&word, sizeof(*word), 0) == 0);
-    for (uint32_t round = 1; round <= 2; round++) {
+    for (uint32_t round = 1; round <= 3; round++) {
         tutti_group *child = NULL;
         EXPECT_OK(tutti_group_create(g, all, ranks, NULL, &child, &err));
         if (rank == 0) {
             EXPECT(cuda.wait_value(stream, word, round, 0) == 0);
             const tutti_call *call = TUTTI_CALL(ON(stream), .timeout_ms = LATE_MS, .error = &err);
-            EXPECT((round == 1 ? tutti_all_reduce(child, &strided, &strided, TUTTI_SUM, call)
-                               : tutti_send(child, &v->tensor, 1, 1, call)) == TUTTI_TIMEOUT);
+            EXPECT((round == 1   ? tutti_all_reduce(child, &strided, &strided, TUTTI_SUM, call)
+                    : round == 2 ? tutti_all_reduce(child, &v->tensor, &v->tensor, TUTTI_SUM, call)
+                                 : tutti_send(child, &v->tensor, 1, 1, call)) == TUTTI_TIMEOUT);
             EXPECT(err.scope == TUTTI_SCOPE_GROUP && err.suspect == 0);
-            *(_Atomic uint32_t *)word = round;
-            EXPECT(cuda.synchronize(stream) == 0);
         }
         const tutti_status status = tutti_barrier(child, TUTTI_CALL(.error = &err));
         EXPECT((status == TUTTI_REVOKED || (rank != 0 && status == TUTTI_TIMEOUT)) && err.suspect == 0);
         EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.error = &err)));
         EXPECT_OK(tutti_group_destroy(child, &err));
+        if (rank == 0) {
+            *(_Atomic uint32_t *)word = round;
+            EXPECT(cuda.synchronize(stream) == 0);
+        }
     }
     EXPECT(cuda.free_host(word) == 0);
 }
