@@ -107,7 +107,11 @@ static tutti_status open_engines(struct tti_group *g, const struct tti_group_pla
         return status;
     }
     g->host_backend = choice->host;
-    return TUTTI_OK;
+    if (plan->engine_device.device_type != kDLCPU &&
+        (status = tti_staging_create(g, plan->engine_device, &g->staging, error)) != TUTTI_OK) {
+        tti_group_close(g);
+    }
+    return status;
 }
 
 /* Reports a failure to the others. Not an abort, which concerns this rank alone. */
@@ -355,6 +359,14 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
         free(g);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", plan->size);
     }
+    /* the other ranks learn of a table that is full, since this rank joins afterwards only */
+    const tutti_status status = tti_handles_reserve(&tti_groups, g, (void **)&g->handle, error);
+    if (status != TUTTI_OK) {
+        tti_pool_release(pool);
+        free(g->global_ranks);
+        free(g);
+        return status;
+    }
     g->rank = plan->rank;
     g->size = plan->size;
     g->settings = plan->settings;
@@ -474,21 +486,13 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         tti_from_parent_end(declined, status == TUTTI_OK);
     }
     g->rendezvous.poll_failures = g->host_rendezvous.poll_failures = NULL;
-    const bool open = status == TUTTI_OK;
-    if (open && plan->engine_device.device_type != kDLCPU) {
-        status = tti_staging_create(g, plan->engine_device, &g->staging, error);
-    }
-    if (status == TUTTI_OK) {
-        status = tti_handles_insert(&tti_groups, g, (void **)&g->handle, error);
-    }
-    if (open && status != TUTTI_OK) {
-        tti_group_close(g);
-    }
     if (status != TUTTI_OK) {
+        tti_handles_withdraw(&tti_groups, g->handle);
         tti_group_free(g);
         return status;
     }
     tti_flight_open(g->flight, g->backend->name); /* no other thread has the handle yet */
+    tti_handles_publish(&tti_groups, g->handle);
     *group = g->handle;
     return TUTTI_OK;
 }

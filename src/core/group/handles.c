@@ -45,7 +45,7 @@ static void *handle_of(const struct tti_handle_table *table, uint64_t generation
     return (void *)(uintptr_t)(generation << 32 | (uint64_t)index << 4 | table->kind);
 }
 
-tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, void **handle, tutti_error *error)
+tutti_status tti_handles_reserve(struct tti_handle_table *table, void *object, void **handle, tutti_error *error)
 {
     uint32_t epoch = tti_fork_epoch();
     pthread_mutex_lock(&creation_lock);
@@ -61,8 +61,8 @@ tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, vo
         slot->object = object;
         slot->epoch = epoch;
         *handle = handle_of(table, generation, i);
-        /* release: pairs with the acquire in tti_handles_acquire */
-        atomic_store_explicit(&slot->word, generation << 32 | ALIVE, memory_order_release);
+        /* A user of a handle that is not alive. relaxed: under the lock */
+        atomic_store_explicit(&slot->word, generation << 32 | 1, memory_order_relaxed);
         pthread_mutex_unlock(&creation_lock);
         return TUTTI_OK;
     }
@@ -71,12 +71,34 @@ tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, vo
                          table->name);
 }
 
+void tti_handles_publish(struct tti_handle_table *table, const void *handle)
+{
+    /* release: pairs with the acquire in tti_handles_acquire */
+    atomic_store_explicit(&tti_handle_slot_of(table, handle)->word, generation_of(handle) << 32 | ALIVE,
+                          memory_order_release);
+}
+
+void tti_handles_withdraw(struct tti_handle_table *table, const void *handle)
+{
+    /* release: pairs with the acquire in tti_handles_reserve, which gives the slot to another object */
+    atomic_store_explicit(&tti_handle_slot_of(table, handle)->word, generation_of(handle) << 32, memory_order_release);
+}
+
+tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, void **handle, tutti_error *error)
+{
+    const tutti_status status = tti_handles_reserve(table, object, handle, error);
+    if (status == TUTTI_OK) {
+        tti_handles_publish(table, *handle);
+    }
+    return status;
+}
+
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle)
 {
     uint64_t only_user = generation_of(handle) << 32 | ALIVE | 1;
     const uint64_t retired = generation_of(handle) << 32;
     /* acquire: what earlier users did with the object, which released the word; release: pairs with the acquire in
-     * tti_handles_insert, which gives the slot to another object */
+     * tti_handles_reserve, which gives the slot to another object */
     return atomic_compare_exchange_strong_explicit(&tti_handle_slot_of(table, handle)->word, &only_user, retired,
                                                    memory_order_acq_rel, memory_order_relaxed)
                ? TUTTI_OK

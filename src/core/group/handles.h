@@ -45,6 +45,11 @@ enum {
 /* NO_RESOURCE if the table is full. */
 tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, void **handle, tutti_error *error);
 
+/* The same in two steps: the handle is stale until it is published. One that is not to be published is withdrawn. */
+tutti_status tti_handles_reserve(struct tti_handle_table *table, void *object, void **handle, tutti_error *error);
+void tti_handles_publish(struct tti_handle_table *table, const void *handle);
+void tti_handles_withdraw(struct tti_handle_table *table, const void *handle);
+
 /* relaxed: changes only in a child, before it has other threads; see tti_fork_epoch */
 extern _Atomic uint32_t tti_fork_count;
 
