@@ -3,6 +3,7 @@
 #ifndef TTI_BASE_CLOCK_H
 #define TTI_BASE_CLOCK_H
 
+#include <limits.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -32,6 +33,13 @@ static inline int64_t tti_remaining_ms(int64_t deadline_ns)
     }
     int64_t left = deadline_ns - tti_now_ns();
     return left <= 0 ? 0 : (left + 999999) / 1000000;
+}
+
+/* The same for poll(2), which may end sooner. */
+static inline int tti_poll_ms(int64_t deadline_ns)
+{
+    const int64_t left = tti_remaining_ms(deadline_ns);
+    return left > INT_MAX ? INT_MAX : (int)left;
 }
 
 #endif

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
 #include "diag/record.h"
 
 static int make_memory(void)
@@ -38,8 +38,7 @@ static int failed(int fd, const char *name)
 
 int tti_flight_make(const char *name, const char *job, int32_t rank, int32_t world_size)
 {
-    struct rlimit files;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < TTI_FLIGHT_BYTES) { /* a larger file raises SIGXFSZ */
+    if (tti_file_limit() < TTI_FLIGHT_BYTES) {
         errno = EFBIG;
         return -1;
     }

@@ -6,8 +6,8 @@
 #include "backends/shm/root.h"
 
 #include <stdlib.h>
-#include <sys/resource.h>
 
+#include "base/file_limit.h"
 #include "engine/engine.h"
 #include "engine/failure/liveness_monitor.h"
 
@@ -91,14 +91,10 @@ size_t tti_root_segment_bytes(const struct tti_layout *layout)
 
 size_t tti_root_spare_bytes(const struct tti_layout *layout)
 {
-    struct rlimit files;
     size_t spare = 0;
     const uint64_t own = tti_root_segment_bytes(layout);
-    if (getrlimit(RLIMIT_FSIZE, &files) != 0) {
-        return 0;
-    }
-    for (unsigned blocks = 1; blocks <= TTI_ROOT_BLOCKS && own + tti_root_block_offset(blocks) <= files.rlim_cur;
-         blocks++) {
+    const uint64_t most = tti_file_limit();
+    for (unsigned blocks = 1; blocks <= TTI_ROOT_BLOCKS && own + tti_root_block_offset(blocks) <= most; blocks++) {
         spare = tti_root_block_offset(blocks);
     }
     return spare;

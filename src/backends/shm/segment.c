@@ -13,11 +13,11 @@
 #include <linux/memfd.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_limit.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -50,11 +50,11 @@ static tutti_status map(struct tti_mapping *m, int protection, tutti_error *erro
 tutti_status tti_memory_file(const char *what, size_t bytes, int *fd, tutti_error *error)
 {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    struct rlimit files;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && bytes > files.rlim_cur) { /* sizing it would raise SIGXFSZ */
+    const uint64_t most = tti_file_limit();
+    if (bytes > most) {
         return tti_error_set(error, TUTTI_NO_RESOURCE,
                              "no memory file of %zu bytes for %s: files may have %llu bytes (ulimit -f)", bytes, what,
-                             (unsigned long long)files.rlim_cur);
+                             (unsigned long long)most);
     }
     int file = memfd_create(what, flags | MFD_NOEXEC_SEAL);
     if (file < 0 && errno == EINVAL) { /* kernels before 6.3 do not know the flag */

@@ -6,7 +6,6 @@
 #include "store/client/exchange.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +19,9 @@
 static bool wait_for(int fd, short events, int64_t deadline_ns)
 {
     for (;;) {
-        int64_t left = tti_remaining_ms(deadline_ns);
+        const int left = tti_poll_ms(deadline_ns);
         struct pollfd p = {.fd = fd, .events = events};
-        int ready = poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left);
+        int ready = poll(&p, 1, left);
         if (ready > 0) {
             return true;
         }

@@ -162,7 +162,7 @@ static int connect_to(const struct sockaddr *address, socklen_t address_length, 
         struct pollfd p = {.fd = made, .events = POLLOUT};
         int ready;
         do {
-            ready = poll(&p, 1, (int)tti_remaining_ms(until));
+            ready = poll(&p, 1, tti_poll_ms(until));
         } while (ready < 0 && errno == EINTR);
         socklen_t length = sizeof(code);
         if (ready <= 0) {

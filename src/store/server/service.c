@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -213,8 +212,7 @@ static int expire(struct tti_service *service)
             next = c->deadline_ns;
         }
     }
-    int64_t left = tti_remaining_ms(next);
-    return left > INT_MAX ? INT_MAX : (int)left;
+    return tti_poll_ms(next);
 }
 
 /* After tti_service_fail: waiting connections get the status, too. */

@@ -14,7 +14,6 @@
 #include "run/job/supervise.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -324,12 +323,6 @@ static void handle_terminal(struct tti_job *job, const struct pollfd *entry)
     }
 }
 
-static int poll_ms_until(int64_t deadline_ns)
-{
-    const int64_t left = tti_remaining_ms(deadline_ns);
-    return left > INT_MAX ? INT_MAX : (int)left;
-}
-
 static int poll_timeout(const struct tti_job *job)
 {
     int64_t deadline = job->state != TTI_JOB_RUNNING ? job->state_deadline_ns : job->timeout_deadline_ns;
@@ -337,7 +330,7 @@ static int poll_timeout(const struct tti_job *job)
         deadline = job->cause_deadline_ns;
     }
     deadline = job->local_done ? TTI_NEVER : deadline;
-    const int left = poll_ms_until(deadline);
+    const int left = tti_poll_ms(deadline);
     return tti_output_has_partial(job->output) && (left < 0 || left > PARTIAL_LINE_MS) ? PARTIAL_LINE_MS : left;
 }
 
@@ -382,7 +375,7 @@ static void flush(struct tti_job *job, struct pollfd *entries)
     while (tti_output_pending(job->output) && tti_remaining_ms(job->timeout_deadline_ns) != 0) {
         entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
         size_t count = 1 + tti_output_poll(job->output, entries + 1);
-        if (poll(entries, count, poll_ms_until(job->timeout_deadline_ns)) <= 0) {
+        if (poll(entries, count, tti_poll_ms(job->timeout_deadline_ns)) <= 0) {
             continue;
         }
         tti_output_handle(job->output, entries + 1);

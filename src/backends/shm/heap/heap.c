@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "backends/shm/heap/ranges.h"
@@ -19,6 +18,7 @@
 #include "backends/shm/heap/shared.h"
 #include "backends/shm/heap/state.h"
 #include "base/error.h"
+#include "base/file_limit.h"
 
 #define ADDRESS_SPACE (UINT64_C(1) << 46) /* for the arenas of all members together; a process has 2^47 */
 
@@ -26,15 +26,12 @@ static size_t capacity_of(const tutti_open_info *info, int members)
 {
     const char *text = info->setting(info->settings, "engine.heap_capacity");
     uint64_t capacity = text ? strtoull(text, NULL, 10) : 0;
-    struct rlimit files;
     if (capacity == 0) {
         capacity = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     }
     uint64_t most = TTI_HEAP_MAX_BYTES;
     most = ADDRESS_SPACE / (uint64_t)members < most ? ADDRESS_SPACE / (uint64_t)members : most;
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 && files.rlim_cur < most) { /* growing a file beyond it raises SIGXFSZ */
-        most = files.rlim_cur;
-    }
+    most = tti_file_limit() < most ? tti_file_limit() : most;
     capacity = capacity < most ? capacity : most;
     capacity = capacity / TTI_ARENA_HUGE * TTI_ARENA_HUGE;
     return capacity < TTI_ARENA_HUGE ? TTI_ARENA_HUGE : (size_t)capacity;
