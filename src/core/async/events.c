@@ -22,13 +22,15 @@ struct tti_listener {
     struct tti_subscription subscription;
     tutti_events *owner; /* the handle: differs from those of objects that lay at the same address before */
     int64_t id;          /* ascending in each bucket; the bucket is its remainder by TTI_EVENTS_BUCKETS */
+    int64_t object;      /* its owner's number */
     bool removed;
 };
 
-/* `handle` never changes; `destroyed` is under the lock of the group's list. */
+/* `destroyed` is under the lock of the group's list; the others never change. */
 struct tti_events {
     struct tti_group *group;
     tutti_events *handle;
+    int64_t number; /* from 1, in the order in which the group got its objects */
     bool destroyed;
 };
 
@@ -87,6 +89,7 @@ static void withdraw(const struct tti_events_list *list, struct tti_listener *l)
 void tti_events_list_init(struct tti_events_list *list)
 {
     atomic_init(&list->objects, 0);
+    atomic_init(&list->newest, 0);
     pthread_mutex_init(&list->lock, NULL);
     pthread_cond_init(&list->returned, NULL);
     for (int i = 0; i < TTI_EVENTS_BUCKETS; i++) {
@@ -124,17 +127,23 @@ static void call(struct tti_events_list *list, struct tti_listener *l, const tut
     pthread_cond_broadcast(&list->returned);
 }
 
-/* Calls the entries of one bucket that are among the first `last` ever added. */
-static void notify_bucket(struct tti_events_list *list, int bucket, int64_t last, const tutti_event *event)
+/* The entries that concern an operation. */
+struct range {
+    int64_t last;   /* that many were added before it ended */
+    int64_t newest; /* object that there was when it started */
+};
+
+/* Calls the entries of one bucket. */
+static void notify_bucket(struct tti_events_list *list, int bucket, const struct range *range, const tutti_event *event)
 {
     struct tti_events_link *end = &list->buckets[bucket];
     struct tti_events_link *next;
     for (struct tti_events_link *at = end->next; at != end; at = next) {
         struct tti_listener *l = entry_of(at);
-        if (l->id / TTI_EVENTS_BUCKETS > last) {
+        if (l->id / TTI_EVENTS_BUCKETS > range->last) {
             break;
         }
-        if (matches(&l->subscription, event)) {
+        if (l->object <= range->newest && matches(&l->subscription, event)) {
             call(list, l, event);
         }
         next = at->next;
@@ -144,32 +153,33 @@ static void notify_bucket(struct tti_events_list *list, int bucket, int64_t last
     }
 }
 
-/* Removes the handlers of this number that are among the first `last` entries ever added. */
-static void drop_handlers(struct tti_events_list *list, int64_t last, int64_t operation_id)
+/* Removes the handlers of this number. */
+static void drop_handlers(struct tti_events_list *list, const struct range *range, int64_t operation_id)
 {
     struct tti_events_link *end = &list->buckets[bucket_of(operation_id)];
     struct tti_events_link *next;
     for (struct tti_events_link *at = end->next; at != end; at = next) {
         struct tti_listener *l = entry_of(at);
         next = at->next;
-        if (l->subscription.operation_id == operation_id && l->id / TTI_EVENTS_BUCKETS <= last) {
+        if (l->subscription.operation_id == operation_id && l->id / TTI_EVENTS_BUCKETS <= range->last &&
+            l->object <= range->newest) {
             withdraw(list, l);
         }
     }
 }
 
-void tti_events_notify(struct tti_group *group, const tutti_event *event, bool on_ok)
+void tti_events_notify(struct tti_group *group, const tutti_event *event, int64_t newest, bool on_ok)
 {
     struct tti_events_list *list = &group->events;
     struct frame frame = {.list = list, .outer = frames};
     frames = &frame;
     pthread_mutex_lock(&list->lock);
-    int64_t last = list->added;
-    notify_bucket(list, LISTENERS, last, event);
+    const struct range range = {.last = list->added, .newest = newest};
+    notify_bucket(list, LISTENERS, &range, event);
     if (event->operation_id != 0 && on_ok && event->status != TUTTI_OK) {
-        drop_handlers(list, last, event->operation_id);
+        drop_handlers(list, &range, event->operation_id);
     } else if (event->operation_id != 0) {
-        notify_bucket(list, bucket_of(event->operation_id), last, event);
+        notify_bucket(list, bucket_of(event->operation_id), &range, event);
     }
     pthread_mutex_unlock(&list->lock);
     frames = frame.outer;
@@ -245,7 +255,9 @@ tutti_status tti_events_create(struct tti_group *group, tutti_events **handle, t
                           "events_create: the group has %u events objects already; destroy some", TTI_EVENTS_OBJECTS);
     } else if ((status = tti_handles_insert(&table, e, (void **)&e->handle, error)) == TUTTI_OK) {
         *handle = e->handle;
-        /* release: pairs with the acquire in tti_events_has_any */
+        e->number = atomic_load_explicit(&list->newest, memory_order_relaxed) + 1;
+        atomic_store_explicit(&list->newest, e->number, memory_order_relaxed);
+        /* release: pairs with the acquire in tti_events_newest */
         atomic_store_explicit(&list->objects, objects + 1, memory_order_release);
     }
     pthread_mutex_unlock(&list->lock);
@@ -290,6 +302,7 @@ tutti_status tti_events_add(struct tti_events *e, const struct tti_subscription 
     }
     l->subscription = *subscription;
     l->owner = e->handle;
+    l->object = e->number;
     int bucket = bucket_of(subscription->operation_id);
     pthread_mutex_lock(&list->lock);
     bool refused = e->destroyed;

@@ -23,16 +23,19 @@ void tti_events_list_init(struct tti_events_list *list);
 /* There are no events objects any more. */
 void tti_events_list_free(struct tti_events_list *list);
 
-/* Whether the group has any events object. */
-static inline bool tti_events_has_any(const struct tti_group *group)
+/* The number of the newest events object of the group; 0 if it has none. */
+static inline int64_t tti_events_newest(const struct tti_group *group)
 {
     /* acquire: pairs with the release in tti_events_create; the list itself is read under its lock */
-    return atomic_load_explicit(&group->events.objects, memory_order_acquire) > 0;
+    return atomic_load_explicit(&group->events.objects, memory_order_acquire) > 0
+               ? atomic_load_explicit(&group->events.newest, memory_order_relaxed)
+               : 0;
 }
 
 /* Calls the listeners, then the handlers for event->operation_id. With `on_ok`, handlers of an operation that did not
- * end OK are removed instead. With the group's callback lock held; the caller keeps the group alive. */
-void tti_events_notify(struct tti_group *group, const tutti_event *event, bool on_ok);
+ * end OK are removed instead. Only those of objects up to `newest`, which the group had when the operation started. With
+ * the group's callback lock held; the caller keeps the group alive. */
+void tti_events_notify(struct tti_group *group, const tutti_event *event, int64_t newest, bool on_ok);
 
 /* Makes an object. It takes over the caller's reference on the group until its end. NO_RESOURCE, NO_MEMORY: the
  * reference remains the caller's. */

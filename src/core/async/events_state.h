@@ -17,7 +17,8 @@ struct tti_events_link {
 };
 
 struct tti_events_list {
-    _Atomic uint32_t objects; /* written under the lock, read anywhere */
+    _Atomic uint32_t objects; /* written under the lock, read anywhere, as `newest` */
+    _Atomic int64_t newest;   /* the number of the last object that was made */
     pthread_mutex_t lock;     /* everything below, and the entries */
     pthread_cond_t returned;  /* `calling` has changed */
     struct tti_events_link buckets[TTI_EVENTS_BUCKETS];

@@ -170,8 +170,9 @@ static void commit(struct tti_work *w, tutti_callback callback, tutti_work **wor
     c->error = &c->own_error;
     c->sequence = 0;
     c->options.callback = callback;
-    w->worker_only = tti_events_has_any(c->group) ||
-                     (callback && (!(c->options.flags & TUTTI_CALLBACK_ANYWHERE) || tti_in_any_callback()));
+    w->newest_events = tti_events_newest(c->group);
+    w->worker_only =
+        w->newest_events > 0 || (callback && (!(c->options.flags & TUTTI_CALLBACK_ANYWHERE) || tti_in_any_callback()));
     *work = tti_work_handle(w); /* before the start: a callback may already want it */
 }
 
@@ -199,7 +200,8 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
 void tti_start_again(struct tti_work *w, struct tti_group *g, int64_t begun_ns)
 {
     struct tti_call *c = &w->task.call;
-    w->worker_only = tti_events_has_any(g);
+    w->newest_events = tti_events_newest(g);
+    w->worker_only = w->newest_events > 0;
     w->task.flight = 0;
     w->task.op.failed = TUTTI_OK;
     w->task.op.begun_ns = begun_ns;

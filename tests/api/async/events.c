@@ -91,6 +91,53 @@ struct careless {
 };
 
 /* Starts without the options that it is given. */
+static void ignore(tutti_status status, const tutti_error *error, void *user)
+{
+    (void)status;
+    (void)error;
+    (void)user;
+}
+
+/* Operations that began before an object was made do not concern it, whether they have a callback or not. */
+static void earlier(tutti_group *g)
+{
+    enum { OPERATIONS_BEFORE = 4 };
+    tutti_error e;
+    tutti_events *events[2] = {NULL};
+    tutti_work *work[OPERATIONS_BEFORE];
+    struct recorded calls[2][2] = {{{0}}};
+    if (tutti_group_rank(g) == 1) {
+        EXPECT_OK(tutti_barrier(g, NULL));
+        for (int i = 0; i < OPERATIONS_BEFORE; i++) {
+            EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.lane = 2), &work[i]));
+        }
+    } else {
+        for (int i = 0; i < OPERATIONS_BEFORE; i++) {
+            if (i == 2) {
+                EXPECT_OK(tutti_events_create(g, &events[0], &e));
+            }
+            EXPECT_OK(tutti_barrier_async(
+                g, TUTTI_CALL(.lane = 2, .callback = i % 2 ? ignore : NULL, .operation_id = 7), &work[i]));
+        }
+        EXPECT_OK(tutti_events_create(g, &events[1], &e));
+        for (int i = 0; i < 2; i++) {
+            EXPECT_OK(tutti_events_on_complete(events[i], record, &calls[i][0], NULL, &e));
+            EXPECT_OK(tutti_events_on_operation(events[i], 7, record, &calls[i][1], NULL, &e));
+        }
+        EXPECT_OK(tutti_barrier(g, NULL)); /* lane 0: none of the others has ended */
+    }
+    for (int i = 0; i < OPERATIONS_BEFORE; i++) {
+        EXPECT_OK(tutti_work_wait(work[i], TUTTI_FOREVER));
+        EXPECT_OK(tutti_work_release(work[i]));
+    }
+    if (tutti_group_rank(g) == 0) {
+        EXPECT(atomic_load(&calls[0][0].calls) == 2 && atomic_load(&calls[0][1].calls) == 1);
+        EXPECT(atomic_load(&calls[1][0].calls) == 0 && atomic_load(&calls[1][1].calls) == 0);
+        EXPECT_OK(tutti_events_destroy(events[0], &e));
+        EXPECT_OK(tutti_events_destroy(events[1], &e));
+    }
+}
+
 static tutti_status start_carelessly(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
 {
     struct careless *c = user;
@@ -321,6 +368,7 @@ static tutti_status rank(tutti_group *g, void *user)
 {
     (void)user;
     every_kind(g);
+    earlier(g);
     number_lost(g);
     failures(g);
     exactly_once_in_all_lanes(g);

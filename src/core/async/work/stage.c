@@ -60,14 +60,16 @@ static void notify_callbacks(struct tti_work *w, tutti_status status)
     if (c->options.callback) {
         c->options.callback(status, c->error, c->options.user);
     }
-    tutti_event event = {.size = sizeof(event),
-                         .status = status,
-                         .operation = c->operation,
-                         .lane = c->options.lane,
-                         .operation_id = c->options.operation_id,
-                         .work = tti_work_handle(w),
-                         .error = c->error};
-    tti_events_notify(c->group, &event, (c->options.flags & TUTTI_HANDLERS_ON_OK) != 0);
+    if (w->newest_events > 0) {
+        tutti_event event = {.size = sizeof(event),
+                             .status = status,
+                             .operation = c->operation,
+                             .lane = c->options.lane,
+                             .operation_id = c->options.operation_id,
+                             .work = tti_work_handle(w),
+                             .error = c->error};
+        tti_events_notify(c->group, &event, w->newest_events, (c->options.flags & TUTTI_HANDLERS_ON_OK) != 0);
+    }
     tti_callbacks_end(&frame, c->group);
 }
 

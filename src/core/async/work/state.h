@@ -73,7 +73,8 @@ struct tti_work {
     _Atomic(tutti_group *) group;
     const struct tti_work_runner *runner; /* NULL: the application completes the work */
     tutti_status status;
-    bool worker_only; /* only the lane's thread runs it, with its callback and event handlers */
+    int64_t newest_events; /* object of the group when it started; 0: there was none */
+    bool worker_only;      /* only the lane's thread runs it, with its callback and event handlers */
     bool has_result;
     bool is_kept; /* started again and again (tti_start_again): its task needs nothing but the engine of its group, and
                      nothing reads its error if it ends OK, unless an event does */

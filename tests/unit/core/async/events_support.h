@@ -60,8 +60,8 @@ static inline void notify_end(struct tti_group *g, int64_t operation_id, tutti_s
                          .operation_id = operation_id,
                          .error = &error};
     pthread_mutex_lock(&g->callback_lock);
-    if (tti_events_has_any(g)) {
-        tti_events_notify(g, &event, false);
+    if (tti_events_newest(g) > 0) {
+        tti_events_notify(g, &event, INT64_MAX, false);
     }
     pthread_mutex_unlock(&g->callback_lock);
 }
