@@ -5,6 +5,6 @@
 #define TUTTI_TESTS_TIME_LIMITS_H
 
 #define LONG_MS 300000 /* deadline of a call */
-#define LIMIT_S 400    /* of a wait for ranks, whose calls then have ended */
+#define LIMIT_S 400    /* of a wait for other ranks; longer, so that their calls have returned */
 
 #endif

@@ -92,8 +92,9 @@ enum {
                                    WOULD_DEADLOCK */
     TUTTI_HANDLERS_ON_OK = 1 << 3, /* asynchronous operations: handlers of call.operation_id (tutti/events.h) are called
                                      only if it ends OK; else they are removed uncalled */
-    TUTTI_CALLBACK_ANYWHERE = 1 << 4 /* asynchronous operations: call.callback may also run on a thread that is inside a
-                                        function of the group. So a thread that waits may run the operation itself */
+    TUTTI_CALLBACK_ANYWHERE = 1 << 4, /* asynchronous operations: call.callback may also run on a thread that is inside
+                                       a function of the group. So a thread that waits may run the operation itself */
+    TUTTI_HAS_SCALE = 1 << 5          /* call.scale counts, also if it is 0 */
 };
 
 /**
@@ -134,7 +135,7 @@ typedef struct tutti_call {
     int64_t timeout_ms;        /* deadline of the operation; 0 = the group's, -1 = none; TIMEOUT fails the group */
     int32_t lane;              /* 0..lanes-1                                                                    */
     uint32_t tag;              /* any number; equal on all ranks, else MISMATCH                                */
-    double scale;              /* PREMUL_SUM: this rank's factor, 0 = 1; integral for integer types             */
+    double scale;              /* PREMUL_SUM: this rank's factor, 0 = 1 unless TUTTI_HAS_SCALE; whole for integers */
     void *stream;              /* TUTTI_HAS_STREAM: the tensors are ready when earlier work there is complete   */
     tutti_error *error;        /* always filled; may be NULL                                                    */
     tutti_callback callback;   /* NULL = none                                                                   */

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _MOST_MS = 1 << 61
 _LIMITS = {"lane": 1 << 31, "tag": 1 << 32, "operation_id": 1 << 63}
 WIRES = {"full": 0, "bf16": 1, "fp8": 2}
-CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK, CALLBACK_ANYWHERE = 1, 2, 4, 8, 16
+CANCELLABLE, HAS_STREAM, ENQUEUE, HANDLERS_ON_OK, CALLBACK_ANYWHERE, HAS_SCALE = 1, 2, 4, 8, 16, 32
 _FLAGS = {
     "cancellable": CANCELLABLE,
     "enqueue": ENQUEUE,
@@ -133,6 +133,7 @@ def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
             setattr(call, name, number)
         elif name == "scale":
             call.scale = value
+            call.flags |= HAS_SCALE if value == 0 else 0  # without the flag 0 means 1; flags make a call slower
         elif name == "wire":
             call.wire = wire_number(value)
         elif name == "stream":

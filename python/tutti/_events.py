@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 from ._dropped import Registry
@@ -27,6 +28,28 @@ Handler = Callable[[Event], object]
 registry = Registry(lib.tutti_events_destroy)
 
 
+class _Handler:
+    def __init__(self, function: Handler, once: bool):
+        self.function, self.once, self.listener = function, once, 0
+
+
+def _trampoline(handlers: dict[int, _Handler], keys: dict[int, int]) -> Any:
+    """The C function of all handlers of an object. It lives as long as the object, since C may be about to return from it."""
+
+    def call(address: int, key: int) -> None:
+        entry = handlers[key]
+        if entry.once:
+            del handlers[key]
+            keys.pop(entry.listener, None)
+        event = EventStruct.from_address(address)
+        error = None
+        if event.status and event.error:
+            error = error_from(ErrorStruct.from_buffer_copy(ErrorStruct.from_address(event.error)))
+        entry.function(Event(lib.tutti_operation_name(event.operation).decode(), event.operation_id, event.lane, error))
+
+    return EVENT_HANDLER(call)
+
+
 class Events:
     """Watches a group: see tutti/events.h. An exception in a handler is printed.
 
@@ -38,8 +61,11 @@ class Events:
         checked(lib.tutti_events_create, group.handle, ctypes.addressof(events))
         self.handle: int = events.value or 0
         self._group = group.handle
-        self._handlers: dict[int, Any] = {}
-        registry.keep(self.handle, self._handlers)
+        self._handlers: dict[int, _Handler] = {}
+        self._keys: dict[int, int] = {}  # of handlers, by the number that `remove` takes
+        self._numbers = itertools.count(1)
+        self._trampoline = _trampoline(self._handlers, self._keys)
+        registry.keep(self.handle, self._trampoline)
 
     def __del__(self) -> None:
         if getattr(self, "handle", 0) and registry is not None:
@@ -58,30 +84,23 @@ class Events:
         return self._add(lib.tutti_events_on_operation, handler, operation_id)
 
     def _add(self, function: Any, handler: Handler, *number: int) -> int:
-        def called(address: int, _user: object) -> None:
-            event = EventStruct.from_address(address)
-            error = None
-            if event.status and event.error:
-                error = error_from(ErrorStruct.from_buffer_copy(ErrorStruct.from_address(event.error)))
-            handler(Event(lib.tutti_operation_name(event.operation).decode(), event.operation_id, event.lane, error))
-
-        callback = EVENT_HANDLER(called)
         listener = ctypes.c_int64()
-        # Before the call: the handler may run at once.
-        key = id(callback)
-        self._handlers[key] = callback
+        key = next(self._numbers)
+        self._handlers[key] = entry = _Handler(handler, bool(number))  # before the call: the handler may run at once
         try:
-            checked(function, self.handle, *number, callback, None, ctypes.addressof(listener))
+            checked(function, self.handle, *number, self._trampoline, key, ctypes.addressof(listener))
         except Error:
             del self._handlers[key]
             raise
-        self._handlers[-listener.value - 1] = key
+        entry.listener = listener.value
+        if key in self._handlers:
+            self._keys[listener.value] = key
         return listener.value
 
     def remove(self, listener: int) -> None:
         """Removes a listener or handler. Afterwards it does not run again."""
         checked(lib.tutti_events_remove, self.handle, listener)
-        self._handlers.pop(self._handlers.pop(-listener - 1, None), None)
+        self._handlers.pop(self._keys.pop(listener, 0), None)
 
     def destroy(self) -> None:
         checked(lib.tutti_events_destroy, self.handle)

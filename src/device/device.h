@@ -45,7 +45,7 @@ struct tti_device_session {
     struct tti_device_scope scope;
     void *stream;
     void *event;
-    bool done; /* after end: none of the work is still running; else it is noted as late */
+    bool done; /* after end: none of the work still runs. After TIMEOUT it is noted as late */
 };
 tutti_status tti_device_session_begin(DLDevice device, void *after, struct tti_device_session *x, tutti_error *error);
 tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status status, int64_t deadline_ns,
@@ -60,8 +60,9 @@ struct tti_device_copy {
 tutti_status tti_device_copy_sync(DLDevice device, const struct tti_device_copy *copies, size_t count,
                                   tutti_error *error);
 
-/* The caller stops waiting for work that may still run: `event` lies behind it, and is destroyed later. Inside. */
-void tti_device_note_late(const struct tti_device *device, int32_t index, void *event);
+/* The caller stops waiting for work that still runs. `event` was recorded behind it. The event, and `stream` (may be NULL),
+ * are destroyed when the work has ended. Inside. */
+void tti_device_note_late(const struct tti_device *device, int32_t index, void *event, void *stream);
 
 /* Frees memory of the device, or pinned memory of the host; while late work runs, it stays allocated. NULL: does
  * nothing. Inside. */

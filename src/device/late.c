@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work that still runs when its waiter has given up, and memory that is released meanwhile. To free memory of a device,
- * or pinned memory, the driver waits for all work on the device: if a kernel does not end, for ever. So such memory is
- * kept, and freed by the first release that finds the work ended.
+ * Late work: the deadline of a caller has passed, and the work still runs. The driver frees memory of a device, and pinned
+ * memory, only when all work on the device has ended, so a kernel that does not end would block it without limit. So what
+ * is released while late work runs goes on a list. The first release that finds the work ended frees it.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,15 +13,17 @@ struct late {
     struct late *next;
     const struct tti_device *device;
     int32_t index;
-    void *event;  /* behind work; or, if NULL, ... */
-    void *memory; /* ... memory that waits for work */
+    void *event;  /* recorded behind late work; NULL: this entry is memory to free */
+    void *stream; /* of the work, to be destroyed with the event; NULL: the caller keeps it */
+    void *memory; /* to free when all late work of the device has ended */
     bool pinned;  /* memory of the host */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct late *first;
+static bool unnoted; /* there was no memory for the note of an event: nothing is freed from then on */
 
-/* Without memory for the note, `l` stays as it is until the process ends. With the lock held. */
+/* With the lock held. */
 static void note(struct late l)
 {
     struct late *noted = malloc(sizeof(*noted));
@@ -29,13 +31,15 @@ static void note(struct late l)
         *noted = l;
         noted->next = first;
         first = noted;
+    } else {
+        unnoted = unnoted || l.event;
     }
 }
 
-void tti_device_note_late(const struct tti_device *d, int32_t index, void *event)
+void tti_device_note_late(const struct tti_device *d, int32_t index, void *event, void *stream)
 {
     pthread_mutex_lock(&lock);
-    note((struct late){.device = d, .index = index, .event = event});
+    note((struct late){.device = d, .index = index, .event = event, .stream = stream});
     pthread_mutex_unlock(&lock);
 }
 
@@ -44,11 +48,11 @@ static bool is_of(const struct late *l, const struct tti_device *d, int32_t inde
     return l->device == d && l->index == index;
 }
 
+/* After an error the work may still run. A device that has failed frees nothing either. */
 static bool has_ended(const struct late *l)
 {
     int32_t done = 0;
-    /* an error: the device has failed, and runs nothing any more */
-    return l->event && (l->device->event_query(l->event, &done, NULL) != TUTTI_OK || done);
+    return l->event && l->device->event_query(l->event, &done, NULL) == TUTTI_OK && done;
 }
 
 static bool is_memory(const struct late *l)
@@ -62,7 +66,7 @@ static bool is_busy(const struct tti_device *d, int32_t index)
     while (l && (!is_of(l, d, index) || is_memory(l))) {
         l = l->next;
     }
-    return l != NULL;
+    return l || unnoted;
 }
 
 static struct late *take(const struct tti_device *d, int32_t index, bool (*wanted)(const struct late *l))
@@ -85,6 +89,9 @@ static void end(const struct late *l)
 {
     if (l->event) {
         l->device->event_destroy(l->event, NULL);
+        if (l->stream) {
+            l->device->stream_destroy(l->stream, NULL);
+        }
     } else if (l->pinned) {
         l->device->free_host(l->memory, NULL);
     } else {

@@ -42,8 +42,8 @@ tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status s
     }
     x->done = ended == TUTTI_OK;
     if (ended == TUTTI_TIMEOUT) {
-        tti_device_note_late(x->device, x->index, x->event);
-        x->event = NULL;
+        tti_device_note_late(x->device, x->index, x->event, x->stream);
+        x->event = x->stream = NULL;
     }
     leave(x);
     return status == TUTTI_OK ? ended : status;

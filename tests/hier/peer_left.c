@@ -7,6 +7,8 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+#include "time_limits.h"
+
 enum { COUNT = 3 << 20 }; /* several chunks */
 
 static int complain(int rank, const char *what, tutti_status status, const tutti_error *e)
@@ -52,11 +54,11 @@ int main(int argc, char **argv)
     }
     int failed = 0;
     if (rank != last) {
-        status = sum(world, data, leaves ? 60000 : 1000, &e);
+        status = sum(world, data, leaves ? LONG_MS : 1000, &e);
         const int good = leaves ? (status == TUTTI_PEER_LEFT && e.suspect == last) : status >= TUTTI_TIMEOUT;
         failed = good ? 0 : complain(rank, "the last rank is missing", status, &e);
         tutti_error later;
-        const tutti_status again = sum(world, data, 60000, &later);
+        const tutti_status again = sum(world, data, LONG_MS, &later);
         failed |= again == TUTTI_REVOKED ? 0 : complain(rank, "after that", again, &later);
     } else if (leaves) {
         tutti_group_destroy(world, NULL);

@@ -162,7 +162,7 @@ static int survive(tutti_group *g)
     }
     printf("rank %d got %s of rank %d: %s\n", tutti_group_rank(g), tutti_status_name(status), (int)e.suspect,
            e.message);
-    if (tutti_group_shrink(g, 60000, &rest, &e) != TUTTI_OK) {
+    if (tutti_group_shrink(g, LONG_MS, &rest, &e) != TUTTI_OK) {
         return fail("shrink", &e);
     }
     int code = sum(rest, data, COUNT, "sum of the others");
@@ -193,7 +193,7 @@ static int grow(tutti_group *world)
     if (tutti_broadcast(world, &t, 0, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
         return fail("broadcast", &e);
     }
-    const tutti_status status = rank < 2 ? tutti_group_grow(two, token, 1, 60000, &grown, &e)
+    const tutti_status status = rank < 2 ? tutti_group_grow(two, token, 1, LONG_MS, &grown, &e)
                                          : tutti_group_join(token, TUTTI_CONFIG(.timeout_ms = LONG_MS), &grown, &e);
     if (status != TUTTI_OK) {
         return fail("grow", &e);
@@ -239,7 +239,7 @@ static tutti_status init_without_memory(tutti_group **group, tutti_error *e)
     struct tti_store *store = NULL;
     tutti_status status = tti_world_from_environment(false, &world, e);
     if (status == TUTTI_OK) {
-        status = tti_store_open(world.store_url, world.serve, 60000, &store, e);
+        status = tti_store_open(world.store_url, world.serve, LONG_MS, &store, e);
     }
     const tutti_store_callbacks callbacks = {
         .size = sizeof(callbacks), .user = store, .set = set, .get = get_until_terms};

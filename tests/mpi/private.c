@@ -46,7 +46,7 @@ int main(void)
     tutti_group *before = alone(0);
     expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = LONG_MS), &world, &error) == TUTTI_OK, "the world");
     expect(tutti_group_size(world) == 3, "the size of the world");
-    tutti_group *beside = alone(60000);
+    tutti_group *beside = alone(LONG_MS);
     sum(world, "a sum of the world");
     sum(beside, "a sum beside the world");
     expect(tutti_group_destroy(beside, &error) == TUTTI_OK, "destroy");

@@ -332,6 +332,20 @@ class Works(unittest.TestCase):
                 events.remove(listener)
         self.assertEqual(seen, [("end", "all_reduce"), ("seven", 7), ("failed", "CANCELLED")])
 
+    def test_called_handlers_are_freed(self):
+        class Captured:
+            pass
+
+        with tutti.Events(self.group) as events:
+            captured = Captured()
+            alive = weakref.ref(captured)
+            events.on_operation(9, lambda event, captured=captured: None)
+            del captured
+            self.assertIsNotNone(alive())
+            self.group.barrier_async(operation_id=9).wait()
+            gc.collect()
+            self.assertIsNone(alive())
+
     def test_dropped_events(self):
         """Its handlers stay, and it does not keep the group busy."""
         seen = []

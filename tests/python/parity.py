@@ -118,7 +118,7 @@ class Parity(unittest.TestCase):
             self.assertRegex(text, rf"TUTTI_WIRE_{name.upper()} = {number}\b")
         for name, (number, _fields) in _persistent.KINDS.items():
             self.assertRegex(text, rf"X\({name.upper()}, {number}, \"{name}\"\)")
-        for name in ("CANCELLABLE", "HAS_STREAM", "ENQUEUE", "HANDLERS_ON_OK", "CALLBACK_ANYWHERE"):
+        for name in ("CANCELLABLE", "HAS_STREAM", "ENQUEUE", "HANDLERS_ON_OK", "CALLBACK_ANYWHERE", "HAS_SCALE"):
             bit = getattr(_call, name).bit_length() - 1
             self.assertRegex(text, rf"TUTTI_{name} = 1 << {bit}\b")
 

@@ -128,13 +128,13 @@ def uneven():
 
 def premultiplied():
     size = dist.get_world_size()
-    for factor in (0.5, torch.tensor(0.5)):
+    for factor in (0.5, torch.tensor(0.5), 0.0):
         for asynchronous in (False, True):
             t = torch.ones(3)
             work = dist.all_reduce(t, op=dist._make_nccl_premul_sum(factor), async_op=asynchronous)
             if asynchronous:
                 work.wait()
-            assert (t == size * 0.5).all()
+            assert (t == size * factor).all()
 
 
 def rounding_bound(values, wire):

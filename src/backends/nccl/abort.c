@@ -72,9 +72,8 @@ void tti_nccl_abort_call(struct tti_nccl_call *c, tutti_status status)
     }
     if (!idle) {
         c->op->in_use = 1;
-        tti_device_note_late(g->device, g->index, lane->event);
-        lane->event = NULL;
-        (void)g->device->event_create(&lane->event, NULL); /* without one, the next record fails */
+        tti_device_note_late(g->device, g->index, lane->event, lane->stream);
+        lane->event = lane->stream = NULL; /* no call follows: the group has failed */
         append(c->error, "; the device may still use the tensors");
     }
 }

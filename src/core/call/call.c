@@ -14,7 +14,9 @@
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 
-#define FLAGS (TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE | TUTTI_HANDLERS_ON_OK | TUTTI_CALLBACK_ANYWHERE)
+#define FLAGS                                                                                                          \
+    (TUTTI_CANCELLABLE | TUTTI_HAS_STREAM | TUTTI_ENQUEUE | TUTTI_HANDLERS_ON_OK | TUTTI_CALLBACK_ANYWHERE |           \
+     TUTTI_HAS_SCALE)
 
 /* The groups that have this thread in a callback, innermost first: waiting for any of them could never end. */
 static _Thread_local const struct tti_callback_frame *callbacks;
@@ -147,7 +149,7 @@ static tutti_status read_options(struct tti_call *c, const tutti_call *options)
         c->error->operation = c->operation;
         return TUTTI_INVALID_ARGUMENT;
     }
-    o->scale = o->scale == 0 ? 1 : o->scale;
+    o->scale = o->scale == 0 && !(o->flags & TUTTI_HAS_SCALE) ? 1 : o->scale;
     c->error = o->error ? o->error : c->error;
     return TUTTI_OK;
 }

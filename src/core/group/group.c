@@ -359,7 +359,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
         free(g);
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", plan->size);
     }
-    /* the other ranks learn of a table that is full, since this rank joins afterwards only */
+    /* Before this rank joins: if the table is full, the rank declines, and no member gets the group. */
     const tutti_status status = tti_handles_reserve(&tti_groups, g, (void **)&g->handle, error);
     if (status != TUTTI_OK) {
         tti_pool_release(pool);
@@ -472,7 +472,10 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     error = error ? error : &own;
     tutti_status status = prepare(plan, &g, error);
     if (status != TUTTI_OK) {
-        tti_group_decline(plan, status, error);
+        if (strcasecmp(tti_setting(&plan->settings, TTI_SET_BACKEND), "null") !=
+            0) { /* else there are no other ranks */
+            tti_group_decline(plan, status, error);
+        }
         return status;
     }
     tti_formation_begin(&plan->watch, &g->rendezvous, plan->size, TTI_GROUP_READY);

@@ -61,7 +61,7 @@ tutti_status tti_handles_reserve(struct tti_handle_table *table, void *object, v
         slot->object = object;
         slot->epoch = epoch;
         *handle = handle_of(table, generation, i);
-        /* A user of a handle that is not alive. relaxed: under the lock */
+        /* One user and not alive: no other object gets the slot, and the handle is stale. relaxed: under the lock */
         atomic_store_explicit(&slot->word, generation << 32 | 1, memory_order_relaxed);
         pthread_mutex_unlock(&creation_lock);
         return TUTTI_OK;

@@ -111,7 +111,7 @@ static inline bool tti_cached_handle_retain_for(const struct tti_cached_handle *
         if (!tti_cached_handle_matches(known, word)) {
             return false;
         }
-        /* acquire: pairs with the release of tti_handles_insert */
+        /* acquire: pairs with the release of tti_handles_publish */
     } while (!atomic_compare_exchange_weak_explicit(&slot->word, &word, word + users, memory_order_acquire,
                                                     memory_order_relaxed));
     return true;
@@ -128,7 +128,7 @@ static inline bool tti_cached_handle_retain(const struct tti_cached_handle *know
 static inline bool tti_cached_handle_retain_alone(const struct tti_cached_handle *known)
 {
     uint64_t unused = known->generation;
-    /* acquire: pairs with the release of tti_handles_insert, and with that of earlier users */
+    /* acquire: pairs with the release of tti_handles_publish, and with that of earlier users */
     return atomic_compare_exchange_strong_explicit(&known->slot->word, &unused, unused + TTI_HANDLE_ALONE,
                                                    memory_order_acquire, memory_order_relaxed);
 }

@@ -214,21 +214,21 @@ static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status
     return status;
 }
 
-/* False: copies on the stream still run. The device keeps `*event` then. */
-static bool has_ended(const struct staged_run *x, void **event, void *stream, int64_t until_ns)
+/* False: copies on the stream still run; they are noted as late, with the event and the stream. */
+static bool await_or_note_late(const struct staged_run *x, void **event, void **stream, int64_t until_ns)
 {
     const struct tti_device *d = x->device;
-    if (d->event_record(*event, stream, NULL) != TUTTI_OK ||
+    if (d->event_record(*event, *stream, NULL) != TUTTI_OK ||
         tti_device_await(d, *event, until_ns, NULL) != TUTTI_TIMEOUT) {
         return true;
     }
-    tti_device_note_late(d, x->group->staging->index, *event);
-    *event = NULL;
+    tti_device_note_late(d, x->group->staging->index, *event, *stream);
+    *event = *stream = NULL;
     return false;
 }
 
-/* Waits until no copy uses the tensors any more. If some do not end within DRAIN_NS, nothing else uses their memory, and
- * the lane gets new streams. */
+/* Waits until no copy uses the tensors any more. If some do not end within DRAIN_NS, their blocks stay taken until the
+ * group ends, and the lane's next call makes new streams. */
 static void drain(const struct staged_run *x)
 {
     struct tti_staging_pipeline *p = x->pipeline;
@@ -236,9 +236,10 @@ static void drain(const struct staged_run *x)
         return;
     }
     const int64_t until = tti_now_ns() + DRAIN_NS;
-    const bool in = has_ended(x, &p->slots[0].loaded, p->in, until);
-    const bool out = has_ended(x, &p->slots[0].stored, p->out, until);
+    const bool in = await_or_note_late(x, &p->slots[0].loaded, &p->in, until);
+    const bool out = await_or_note_late(x, &p->slots[0].stored, &p->out, until);
     if (!in || !out) {
+        x->op->in_use = 1;
         for (int i = 0; i < TTI_STAGING_SLOTS; i++) {
             tti_staging_block_give(x->group->staging, p->slots[i].memory, TTI_UNTIL_GROUP_ENDS);
         }

@@ -157,8 +157,8 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
     uint64_t suspects[TTI_MAX_RANKS / 64];
     memcpy(suspects, shared->suspects, sizeof(suspects));
     const int first = tti_peers_first(suspects, e->size);
-    const bool death = is_death(cause) && first >= 0 && first != e->rank;
-    if (death && tti_peer_is_dead(e, first)) {
+    const bool names_other = is_death(cause) && first >= 0 && first != e->rank;
+    if (names_other && tti_peer_is_dead(e, first)) {
         tti_fault_death(e, first); /* confirmed: this rank reports it as its own finding */
         return revoked(e, lane, interrupted, error);
     }
@@ -180,8 +180,9 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
                       names[0] ? "; suspected: " : "", names);
     }
     text.suspect = first >= 0 ? first : rank;
-    /* not confirmed: the process is between its core dump and its end, or cannot be seen from here */
-    remember(e, &text, death);
+    /* Not confirmed: the process is between its core dump and its end, or cannot be seen from here. A record about a lane
+     * is not tti_fault_death's: its suspects may live. */
+    remember(e, &text, names_other && where == TTI_FAULT_ANYWHERE);
     if (error && is_about(lane, where, call)) {
         text.scope = TUTTI_SCOPE_GROUP;
         *error = text;

@@ -300,7 +300,7 @@ static void one_gives_up(tutti_group *world, bool registered, tutti_operation ki
         if (after_deadline && rank != hasty) {
             EXPECT_OK(tutti_barrier(world, NULL));
         }
-        const tutti_call *call = TUTTI_CALL(.timeout_ms = rank == hasty ? 1 : 60000, .error = &err);
+        const tutti_call *call = TUTTI_CALL(.timeout_ms = rank == hasty ? 1 : LONG_MS, .error = &err);
         status = kind == TUTTI_OP_REDUCE ? tutti_reduce(g, &t, &t, TUTTI_SUM, hasty, call)
                                          : tutti_all_reduce(g, &t, &t, TUTTI_SUM, call);
         EXPECT(status == TUTTI_OK || status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);

@@ -102,6 +102,8 @@ class Collectives(unittest.TestCase):
         expected = reduce(np.add, [array * (rank + 1) for rank, array in enumerate(arrays)])
         output = np.empty(SHAPE)
         self.both("all_reduce", expected, "scale", arrays[ME], output=output, op="premul_sum", scale=ME + 1)
+        only_last = arrays[N - 1] * N  # of the others a factor of 0
+        self.both("all_reduce", only_last, "scale 0", arrays[ME], output=output, op="premul_sum", scale=N if ME == N - 1 else 0)
 
     def test_wire(self):
         """Each value rounds: 1 + 2^-8 is halfway between two values of bf16, and the even one is 1; as in fp8."""

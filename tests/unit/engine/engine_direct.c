@@ -70,7 +70,7 @@ static int give_up(struct cluster *c, int rank)
     for (int call = 0; call < 50 && status == TUTTI_OK; call++) {
         tutti_error e;
         tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, COUNT, 0);
-        op.timeout_ms = rank == 1 ? 1 : 60000; /* rank 1 aborts soon */
+        op.timeout_ms = rank == 1 ? 1 : LONG_MS; /* rank 1 aborts soon */
         status = tti_engine_run(c->engines[rank], &op, &e);
         if (status == TUTTI_OK && rank != 1) {
             sched_yield();

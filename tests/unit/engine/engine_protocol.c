@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=120 */
 /*
- * The engine's protocols under stress: sleeping, with a bound so long that a lost wake-up is a hang, which the test
- * runner ends; reuse of ring slots and spans by ranks that run ahead of one another; a vector of many windows. And what
+ * The engine's protocols under stress: sleeping, with a bound so long that a lost wake-up fails the test; reuse of ring slots and spans by ranks that run ahead of one another; a vector of many windows. And what
  * ranks do while they wait: they see that peers call something else, and copy their own part.
  */
 #include <setjmp.h>
@@ -14,7 +13,7 @@
 
 #include "unit/engine/engine_support.h"
 
-#define HANG_NS (2 * LONG_MS * INT64_C(1000000)) /* of a sleep: a wake-up that is lost fails the call */
+#define HANG_NS (2 * LONG_MS * INT64_C(1000000)) /* bound of a sleep: a lost wake-up costs the deadline of the call */
 
 /* Every rank that waits sleeps at once: 20,000 barriers are as many chances to lose a wake-up. */
 static int many_barriers(struct cluster *c, int rank)
@@ -158,7 +157,7 @@ static int impatient(struct cluster *c, int rank, tutti_operation kind)
     }
     tutti_error e;
     tutti_op op = op_of(kind, in, out, COUNT, 0);
-    op.timeout_ms = rank == 1 ? 1 : 60000;
+    op.timeout_ms = rank == 1 ? 1 : LONG_MS;
     tutti_status status = failures == 0 ? tti_engine_run(c->engines[rank], &op, &e) : TUTTI_INTERNAL;
     const bool has_output = kind == TUTTI_OP_ALL_REDUCE || rank == 0;
     for (int k = 0; has_output && status == TUTTI_OK && k < COUNT; k++) {

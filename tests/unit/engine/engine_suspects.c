@@ -102,6 +102,22 @@ static void a_death_that_another_rank_has_seen_is_a_death(void **state)
     cluster_close(&c);
 }
 
+/* The engine above aborted a call because of a death elsewhere: the late ranks, which are the suspects, live. */
+static void suspects_of_an_aborted_call_may_live(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e;
+    int32_t x[3] = {1, 2, 3};
+    assert_int_equal(cluster_open(&c, 4, 2, 16384, (struct waiting){0, 0, 0}), 0);
+    give_up(&c, 1, TUTTI_PEER_DEAD, 0, 2);
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    op.timeout_ms = CALL_MS;
+    op.lane = 1;
+    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_REVOKED);
+    cluster_close(&c);
+}
+
 /* It is wrong: rank 0 lives. */
 static void a_rank_that_others_take_for_dead_is_revoked(void **state)
 {
@@ -209,6 +225,7 @@ int main(void)
         cmocka_unit_test(the_first_rank_that_gave_up_is_named),
         cmocka_unit_test(a_rank_that_gave_up_its_messages_is_named),
         cmocka_unit_test(a_death_that_another_rank_has_seen_is_a_death),
+        cmocka_unit_test(suspects_of_an_aborted_call_may_live),
         cmocka_unit_test(a_rank_that_others_take_for_dead_is_revoked),
         cmocka_unit_test(rank_that_left_is_no_suspect),
         cmocka_unit_test(each_number_has_the_word_before_its_list),

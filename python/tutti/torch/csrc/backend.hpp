@@ -92,12 +92,15 @@ private:
     // Runs or starts `count` operations of Tutti as one call: start(i, options, work), without `work` if it runs.
     template <class Start> WorkPtr run(Call call, size_t count, double scale, const Start &start)
     {
-        const uint64_t sequence = sequence_.fetch_add(1, std::memory_order_relaxed) + 1;
+        // torch compares the number of collectives between ranks, which send different numbers of messages
+        auto &sequence_of_kind = call.type == c10d::OpType::SEND ? messages_ : sequence_;
+        const uint64_t sequence = sequence_of_kind.fetch_add(1, std::memory_order_relaxed) + 1;
+        call.scale = scale;
+        call.tag = count > 1 ? static_cast<uint32_t>(count) : 0; // ranks with other numbers of tensors get MISMATCH
         if (!call.async) {
             const Range range(call.title, call.inputs);
             tutti_error error;
-            const tutti::call options =
-                tutti::call().timeout_ms(deadline(call.timeout)).scale(scale).wire(call.wire).error(&error);
+            const tutti::call options = call.options().error(&error);
             for (size_t i = 0; i < count; i++) {
                 check(start(i, options, nullptr), error);
             }
@@ -108,15 +111,14 @@ private:
         }
         auto work = c10::make_intrusive<Work>(rank_, std::move(call), sequence);
         for (size_t i = 0; i < count; i++) {
-            work->start(scale,
-                        [&](const tutti_call *options, tutti_work **handle) { return start(i, options, handle); });
+            work->start([&](const tutti_call *options, tutti_work **handle) { return start(i, options, handle); });
         }
         work->started();
         return work;
     }
     template <class Start> WorkPtr run_one(Call call, const Start &start)
     {
-        return run(std::move(call), 1, 0,
+        return run(std::move(call), 1, 1,
                    [&](size_t, const tutti_call *options, tutti_work **work) { return start(options, work); });
     }
 
@@ -150,7 +152,8 @@ private:
     std::vector<std::shared_ptr<Arena>> arenas_; // of empty(), each with one tensor
     std::mutex reserved_mutex_;                  // FSDP2 allocates on the threads of the backward pass
     std::vector<std::shared_ptr<Arena>> reserved_;
-    std::atomic<uint64_t> sequence_{0};
+    std::atomic<uint64_t> sequence_{0}; // of collectives
+    std::atomic<uint64_t> messages_{0};
     std::atomic<int64_t> reports_{0}; // of this rank, in monitored barriers
 };
 

@@ -232,7 +232,7 @@ WorkPtr Backend::gather_pairs(Call call)
         call.reads[i].separate(call.writes[i], offset_of(rank_, call.reads[i]));
     }
     const std::vector<Block> reads = call.reads, writes = call.writes;
-    return run(std::move(call), reads.size(), 0, [&](size_t i, const tutti_call *o, tutti_work **work) {
+    return run(std::move(call), reads.size(), 1, [&](size_t i, const tutti_call *o, tutti_work **work) {
         const Element element = element_to_move(reads[i].type());
         Flat in(reads[i], element), out(writes[i], element);
         return either(tutti_all_gather, tutti_all_gather_async, o, work, group_, in, out, 0);
@@ -346,6 +346,8 @@ static std::vector<int64_t> split_counts(const std::vector<int64_t> &splits, con
     return counts;
 }
 
+// Other ranks may give split sizes, or tensors of different lengths, where this rank does not. So all ranks use the v-form.
+
 WorkPtr Backend::alltoall_base(at::Tensor &output_tensor, at::Tensor &input_tensor, std::vector<int64_t> &output_splits,
                                std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options)
 {
@@ -356,21 +358,16 @@ WorkPtr Backend::alltoall_base(at::Tensor &output_tensor, at::Tensor &input_tens
     const Element element = element_to_move(input.type());
     const std::vector<int64_t> to = split_counts(input_splits, input_tensor, size_, element.units);
     const std::vector<int64_t> from = split_counts(output_splits, output_tensor, size_, element.units);
-    const bool even = input_splits.empty() && output_splits.empty();
     Call call = begin(c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", options, {input_tensor}, {{output_tensor}});
     call.reads = {input};
     call.writes = {output};
     return run_one(std::move(call), [&](const tutti_call *o, tutti_work **work) {
         Flat in(input, element), out(output, element);
-        if (even) {
-            return either(tutti_all_to_all, tutti_all_to_all_async, o, work, group_, in, out, 0);
-        }
         return either(tutti_all_to_all_v, tutti_all_to_all_v_async, o, work, group_, in, out, 0, to.data(), nullptr,
                       from.data(), nullptr);
     });
 }
 
-// The lengths of the tensors may differ on any rank, so all ranks use the v-form.
 WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options)
 {
     check_list(inputs.size(), "input");

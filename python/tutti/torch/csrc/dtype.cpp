@@ -100,7 +100,7 @@ Reduction reduction(const c10d::ReduceOp &op, c10::ScalarType type)
         C10_THROW_ERROR(TypeError, c10::str("tutti: the reduce op ", tutti_reduce_op_name(kind), " is not defined on ",
                                             type, "; convert the tensor to another dtype first"));
     }
-    return {kind, element, kind == TUTTI_PREMUL_SUM ? premul_factor(op) : 0.0};
+    return {kind, element, kind == TUTTI_PREMUL_SUM ? premul_factor(op) : 1.0};
 }
 
 } // namespace tutti_torch

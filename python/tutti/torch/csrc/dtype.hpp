@@ -20,7 +20,7 @@ Element element_to_move(c10::ScalarType type);
 struct Reduction {
     tutti_reduce_op op;
     Element element;
-    double scale; // PREMUL_SUM; 0 otherwise
+    double scale; // PREMUL_SUM; 1 otherwise
 };
 
 // How Tutti reduces a dtype. Throws TypeError with the reason if the operator has no meaning on it.

@@ -22,8 +22,8 @@ WorkPtr Backend::receive(Tensors &tensors, int peer, int tag, c10d::OpType type,
     Block block = Block::updating({tensors[0]}); // a shorter message leaves the rest as it is
     const Element element = element_to_move(block.type());
     auto work = c10::make_intrusive<Work>(
-        rank_, Call{type, title, options_->timeout, true, tensors, {tensors}, {}, {block}}, ++sequence_);
-    work->start(0, [&](const tutti_call *options, tutti_work **handle) {
+        rank_, Call{type, title, options_->timeout, true, tensors, {tensors}, {}, {block}}, ++messages_);
+    work->start([&](const tutti_call *options, tutti_work **handle) {
         Flat flat(block, element);
         return tutti_recv_async(group_, flat, peer, tag, options, work->message(), handle);
     });

@@ -31,18 +31,11 @@ Work::~Work()
 }
 
 // A running operation holds a reference, which on_end or refused() gives back.
-tutti::call Work::expect(tutti_error *error, double scale)
+tutti::call Work::expect(tutti_error *error)
 {
     unfinished_.fetch_add(1, std::memory_order_relaxed);
     c10::raw::intrusive_ptr::incref(this);
-    return tutti::call()
-        .timeout_ms(deadline(call_.timeout))
-        .scale(scale)
-        .wire(call_.wire)
-        .error(error)
-        .callback(on_end)
-        .flags(TUTTI_CALLBACK_ANYWHERE)
-        .user(this);
+    return call_.options(TUTTI_CALLBACK_ANYWHERE).error(error).callback(on_end).user(this);
 }
 
 // Other operations of this Work may be running. They keep it, and its memory, alive.

@@ -28,6 +28,19 @@ struct Call {
     std::vector<Block> reads;
     std::vector<Block> writes; // stored at the end
     tutti_wire wire = TUTTI_WIRE_FULL;
+    double scale = 1; // of PREMUL_SUM
+    uint32_t tag = 0;
+
+    // A factor of 0 needs its flag. Without flags a call is faster.
+    tutti::call options(uint32_t flags = 0) const
+    {
+        return tutti::call()
+            .timeout_ms(deadline(timeout))
+            .scale(scale)
+            .tag(tag)
+            .wire(wire)
+            .flags(flags | (scale == 0 ? TUTTI_HAS_SCALE : 0u));
+    }
 };
 
 class Work : public c10d::Work {
@@ -36,11 +49,11 @@ public:
     ~Work() override;
 
     // Starts an operation of this Work: start(options, &work) of Tutti. Throws if it does not start.
-    template <class Start> void start(double scale, const Start &start)
+    template <class Start> void start(const Start &start)
     {
         tutti_error error;
         tutti_work *work = nullptr;
-        const tutti::call options = expect(&error, scale);
+        const tutti::call options = expect(&error);
         if (start(options, &work) != TUTTI_OK) {
             refused();
             throw_error(error);
@@ -61,7 +74,7 @@ public:
     uint64_t getSequencenumber() const override { return sequence_; }
 
 private:
-    tutti::call expect(tutti_error *error, double scale);
+    tutti::call expect(tutti_error *error);
     void refused();
     static void on_end(tutti_status status, const tutti_error *error, void *user);
     void end_one();

@@ -230,7 +230,7 @@ static void room_is_checked(void **state)
             assert_int_equal(tti_engine_run_p2p(c.engines[0], ops, 1, 1000, &e), TUTTI_OK);
         }
         atomic_store(&control->taken, claims[i]);
-        assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, 60000, &batch, &e), TUTTI_OK);
+        assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, 1, LONG_MS, &batch, &e), TUTTI_OK);
         expect_corrupt_claim(&c, batch);
         cluster_close(&c);
     }

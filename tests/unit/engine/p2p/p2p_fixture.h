@@ -15,7 +15,6 @@
 #define REGION  1u
 #define MOST    ((size_t)1 << 22) /* elements: 16 MiB, more than a few rounds copy */
 #define BYTES   (MOST * sizeof(int32_t))
-#define MINUTE  60000
 #define WAITING ((struct waiting){1000, 20000, 0})
 
 enum where { PRIVATE, HEAP };
@@ -132,9 +131,9 @@ static inline uint64_t pass(struct field *f, enum where from, enum where to, int
     memset(in, 0xff, (size_t)count * sizeof(*in));
     tutti_op send = send_op(out, &count, 1, 3);
     tutti_op recv = recv_op(in, (size_t)count, 0, 3);
-    void *s = late ? post(f, 0, &send, MINUTE) : NULL;
-    void *r = post(f, 1, &recv, MINUTE);
-    s = late ? s : post(f, 0, &send, MINUTE);
+    void *s = late ? post(f, 0, &send, LONG_MS) : NULL;
+    void *r = post(f, 1, &recv, LONG_MS);
+    s = late ? s : post(f, 0, &send, LONG_MS);
     while (!test(f, 1, r)) {
         test(f, 0, s);
     }

@@ -2,7 +2,7 @@
 /* tutti-test: timeout=120 */
 /*
  * The rings of messages under stress: full ones, sizes at each boundary, messages of two threads of a rank, sleeping
- * with a bound so long that a lost wake-up is a hang, which the test runner ends.
+ * with a bound so long that a lost wake-up fails the test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "unit/engine/p2p/p2p_support.h"
 
-#define HANG_NS (2 * LONG_MS * INT64_C(1000000)) /* of a sleep: a wake-up that is lost fails the call */
+#define HANG_NS (2 * LONG_MS * INT64_C(1000000)) /* bound of a sleep: a lost wake-up costs the deadline of the call */
 #define MOST    100000                           /* elements */
 
 /* At and around the sizes of a slot, a cache line, a page, a chunk, the eager part, and several chunks. */
@@ -28,7 +28,7 @@ static int32_t value(int from, int number, size_t k)
 static int run(struct cluster *c, int rank, tutti_op *const *ops, size_t count)
 {
     tutti_error e;
-    return tti_engine_run_p2p(c->engines[rank], ops, count, 60000, &e) != TUTTI_OK;
+    return tti_engine_run_p2p(c->engines[rank], ops, count, LONG_MS, &e) != TUTTI_OK;
 }
 
 /* Every rank sends to the next one and receives from the one before, both at once. */
@@ -305,14 +305,14 @@ static void expect_kept(int64_t count)
         own[i] = send_op(&data[i * count], &count, 1, i);
         ops[i] = &own[i];
     }
-    assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, SENDS, 60000, &batch, &e), TUTTI_OK);
+    assert_int_equal(tti_engine_post_p2p(c.engines[0], ops, SENDS, LONG_MS, &batch, &e), TUTTI_OK);
     assert_int_equal(tti_engine_test_p2p(c.engines[0], batch), 0);
     assert_true(c.engines[0]->p2p->peers[1].posted < SENDS);
     for (int i = 0; i < SENDS; i++) {
         tutti_op recv = recv_op(in, (size_t)count, 0, i);
         tutti_op *one[] = {&recv};
         void *receive = NULL;
-        assert_int_equal(tti_engine_post_p2p(c.engines[1], one, 1, 60000, &receive, &e), TUTTI_OK);
+        assert_int_equal(tti_engine_post_p2p(c.engines[1], one, 1, LONG_MS, &receive, &e), TUTTI_OK);
         while (!tti_engine_test_p2p(c.engines[1], receive)) {
             tti_engine_test_p2p(c.engines[0], batch);
         }

@@ -116,7 +116,7 @@ static void unreadable_memory_is_sent(void **state)
         header->pid = mode == 0 ? NO_PID : pid;
         for (int i = 0; i < 3; i++) {
             sends[i] = send_op(f->memory[0][PRIVATE], &counts[i], 1, i);
-            out[i] = post(f, 0, &sends[i], MINUTE);
+            out[i] = post(f, 0, &sends[i], LONG_MS);
         }
         assert_int_equal(f->c.engines[0]->p2p->peers[1].remote_offers, 3);
         for (int i = 0; i < 3; i++) {
@@ -124,7 +124,7 @@ static void unreadable_memory_is_sent(void **state)
             if (i > 0) {
                 f->c.engines[1]->heap = NULL; /* private, too */
             }
-            in[i] = post(f, 1, &recvs[i], MINUTE);
+            in[i] = post(f, 1, &recvs[i], LONG_MS);
             if (i == 0 && mode > 0) {
                 const struct tti_incoming *m = f->c.engines[1]->p2p->peers[0].fetching;
                 assert_true(m && m->arrived > 0 && m->arrived < m->bytes);
@@ -160,9 +160,9 @@ static void sender_gives_up(void **state)
         fill(f->memory[0][PRIVATE], MOST, 1);
         tutti_op send = send_op(f->memory[0][PRIVATE], &count, 1, 0);
         tutti_op recv = recv_op(f->memory[1][PRIVATE], MOST, 0, 0);
-        void *s = post(f, 0, &send, gone ? 1 : MINUTE);
+        void *s = post(f, 0, &send, gone ? 1 : LONG_MS);
         assert_int_equal(tti_engine_cancel_p2p(f->c.engines[0], s), 0); /* it has been announced */
-        void *r = post(f, 1, &recv, MINUTE);
+        void *r = post(f, 1, &recv, LONG_MS);
         assert_true(f->c.engines[1]->p2p->peers[0].fetching->arrived > 0);
         if (!gone) {
             abort_group(f, 0);
@@ -198,7 +198,7 @@ static void expect_refused(uint64_t from, uint64_t bytes, uint64_t name)
     tutti_op op = recv_op(f->memory[0][PRIVATE], OFFERED, 1, 0);
     tutti_op *ops[] = {&op};
     write_record(f, 1, offer_of(bytes), name);
-    assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, MINUTE, &e), TUTTI_PEER_CORRUPT);
+    assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, LONG_MS, &e), TUTTI_PEER_CORRUPT);
     assert_int_equal(e.suspect, 1);
     field_close(f);
 }
@@ -229,7 +229,7 @@ static void memory_that_is_not_mapped_is_requested(void **state)
         int32_t *in = f->memory[0][PRIVATE];
         tutti_op op = recv_op(in, OFFERED, 1, 0);
         memset(in, 0xff, bytes);
-        void *r = post(f, 0, &op, MINUTE);
+        void *r = post(f, 0, &op, LONG_MS);
         write_record(f, 1, offer_of(bytes), TTI_SINGLE_COPY_NAME | address);
         assert_false(test(f, 0, r));
         assert_true(e->p2p->peers[1].unreadable);

@@ -66,12 +66,12 @@ static void offers_hold_nothing_back(void **state)
         fill(out, SENDS * (size_t)count, 7);
         for (int i = 0; i <= SENDS; i++) {
             ops[i] = send_op(out + (i % SENDS) * count, &count, 1, i);
-            batches[i] = post(f, 0, &ops[i], MINUTE);
+            batches[i] = post(f, 0, &ops[i], LONG_MS);
         }
         assert_int_equal(f->c.engines[0]->p2p->peers[1].offers, mode == 1 ? 0 : TTI_OFFERS);
         for (int i = SENDS; i >= 0; i--) {
             tutti_op recv = recv_op(in, (size_t)count, 0, i);
-            void *r = post(f, 1, &recv, MINUTE);
+            void *r = post(f, 1, &recv, LONG_MS);
             while (!test(f, 1, r)) {
                 test(f, 0, batches[i]);
             }
@@ -103,7 +103,7 @@ static int around(struct cluster *c, int rank)
         tutti_op recv = recv_op(in, (size_t)count, i % 3 == 0 ? TUTTI_ANY_SOURCE : before, i);
         tutti_op *ops[] = {&send, &recv};
         tutti_error e;
-        failures += tti_engine_run_p2p(c->engines[rank], ops, 2, MINUTE, &e) != TUTTI_OK;
+        failures += tti_engine_run_p2p(c->engines[rank], ops, 2, LONG_MS, &e) != TUTTI_OK;
         failures += wrong(in, (size_t)count, before + i) != 0;
     }
     return failures;
@@ -133,8 +133,8 @@ static void sender_gives_up(void **state)
         fill(out, MOST, 1);
         tutti_op send = send_op(out, &count, 1, 0);
         tutti_op recv = recv_op(in, MOST, 0, 0);
-        void *s = post(f, 0, &send, MINUTE);
-        void *r = post(f, 1, &recv, MINUTE);
+        void *s = post(f, 0, &send, LONG_MS);
+        void *r = post(f, 1, &recv, LONG_MS);
         const struct tti_incoming *m = f->c.engines[1]->p2p->peers[0].fetching;
         assert_non_null(m);
         assert_true(m->arrived > 0 && m->arrived < m->bytes);
@@ -161,8 +161,8 @@ static void receiver_gives_up(void **state)
     fill(out, MOST, 1);
     tutti_op send = send_op(out, &count, 1, 0);
     tutti_op recv = recv_op(in, MOST, 0, 0);
-    void *r = post(f, 1, &recv, MINUTE);
-    void *s = post(f, 0, &send, MINUTE);
+    void *r = post(f, 1, &recv, LONG_MS);
+    void *s = post(f, 0, &send, LONG_MS);
     assert_false(test(f, 1, r));
     assert_false(test(f, 0, s));
     assert_true(f->c.engines[0]->p2p->peers[1].streaming->writes_direct);
@@ -202,7 +202,7 @@ static void chunks_end_before_their_owner(void **state)
     struct field *f = field_open(2, true);
     const int64_t count = MOST;
     tutti_op send = send_op(f->memory[0][PRIVATE], &count, 1, 0);
-    struct giving_up g = {.f = f, .batch = post(f, 0, &send, MINUTE)};
+    struct giving_up g = {.f = f, .batch = post(f, 0, &send, LONG_MS)};
     _Atomic uint64_t *intent = &tti_pair(f->c.engines[1], 1, 1)->intent;
     atomic_store(intent, 1);
     pthread_t thread;
@@ -225,8 +225,8 @@ static void pages_are_taken_away(void **state)
     const int64_t count = MOST;
     tutti_op send = send_op(f->memory[0][PRIVATE], &count, 1, 0);
     tutti_op recv = recv_op(f->memory[1][HEAP], MOST, 0, 0);
-    void *r = post(f, 1, &recv, MINUTE);
-    void *s = post(f, 0, &send, MINUTE);
+    void *r = post(f, 1, &recv, LONG_MS);
+    void *s = post(f, 0, &send, LONG_MS);
     assert_false(test(f, 1, r)); /* it grants */
     atomic_store(&tti_pair(f->c.engines[0], 0, 0)->intent, 2);
     abort_group(f, 1);
@@ -246,9 +246,9 @@ static void memory_of_those_who_left_is_not_read(void **state)
     const int64_t count = MOST;
     tutti_op send = send_op(f->memory[0][PRIVATE], &count, 1, 0);
     tutti_op recv = recv_op(f->memory[1][PRIVATE], MOST, 0, 0);
-    void *s = post(f, 0, &send, MINUTE);
+    void *s = post(f, 0, &send, LONG_MS);
     tti_engine_leave(f->c.engines[0]);
-    void *r = post(f, 1, &recv, MINUTE);
+    void *r = post(f, 1, &recv, LONG_MS);
     while (!test(f, 1, r)) {
     }
     assert_int_equal(end(f, 1, r), TUTTI_PEER_LEFT);
@@ -285,7 +285,7 @@ static void expect_record(struct tti_record record, uint64_t name, bool heap, tu
     tutti_op *ops[] = {&op};
     f->c.engines[0]->heap = heap ? f->c.engines[0]->heap : NULL;
     write_record(f, 1, record, name);
-    assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, MINUTE, &e), expected);
+    assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, LONG_MS, &e), expected);
     assert_true(expected == TUTTI_OK || e.suspect == 1);
     field_close(f);
 }
@@ -340,7 +340,7 @@ static void endings_are_checked(void **state)
         write_record(f, 2, last, 0);
         tutti_op *ops[] = {&op};
         tutti_error e;
-        assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, MINUTE, &e),
+        assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, LONG_MS, &e),
                          i == 2 ? TUTTI_OK : TUTTI_PEER_CORRUPT);
         field_close(f);
     }
@@ -355,7 +355,7 @@ static void claims_of_a_reader_end_nothing(void **state)
     struct tti_pair_control *control = tti_pair(f->c.engines[1], 1, 0);
     const int64_t count = OFFERED;
     tutti_op send = send_op(f->memory[0][HEAP], &count, 1, 0);
-    void *s = post(f, 0, &send, MINUTE);
+    void *s = post(f, 0, &send, LONG_MS);
     atomic_store(&control->granted, 1);
     assert_false(test(f, 0, s));
     atomic_store(&control->fetched[0], 1);
@@ -363,14 +363,14 @@ static void claims_of_a_reader_end_nothing(void **state)
     assert_int_equal(end(f, 0, s), TUTTI_OK);
 
     send = send_op(f->memory[0][PRIVATE], &count, 1, 0);
-    s = post(f, 0, &send, MINUTE);
+    s = post(f, 0, &send, LONG_MS);
     atomic_store(&control->target, (uint64_t)(REGION + 1) << 48 | (BYTES - 8));
     atomic_store(&control->granted, 2);
     assert_true(test(f, 0, s)); /* through the ring */
     assert_int_equal(end(f, 0, s), TUTTI_OK);
 
     send = send_op(f->memory[0][HEAP], &count, 1, 0);
-    s = post(f, 0, &send, MINUTE);
+    s = post(f, 0, &send, LONG_MS);
     atomic_store(&control->fetched[1], 99);
     assert_true(test(f, 0, s));
     assert_int_equal(end(f, 0, s), TUTTI_PEER_CORRUPT);
