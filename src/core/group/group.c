@@ -471,9 +471,9 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     tutti_error own;
     error = error ? error : &own;
     tutti_status status = prepare(plan, &g, error);
-    if (status != TUTTI_OK) {
-        if (strcasecmp(tti_setting(&plan->settings, TTI_SET_BACKEND), "null") !=
-            0) { /* else there are no other ranks */
+    if (!g) {
+        const bool alone = strcasecmp(tti_setting(&plan->settings, TTI_SET_BACKEND), "null") == 0;
+        if (!alone) {
             tti_group_decline(plan, status, error);
         }
         return status;
