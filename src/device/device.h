@@ -64,6 +64,11 @@ tutti_status tti_device_copy_sync(DLDevice device, const struct tti_device_copy 
  * are destroyed when the work has ended. Inside. */
 void tti_device_note_late(const struct tti_device *device, int32_t index, void *event, void *stream);
 
+/* tti_device_await for an event behind the caller's own work. After TIMEOUT the work is noted as late, and *event and
+ * *stream (`stream` may be NULL) are NULL. Inside. */
+tutti_status tti_device_await_or_note(const struct tti_device *device, int32_t index, void **event, void **stream,
+                                      int64_t deadline_ns, tutti_error *error);
+
 /* Frees memory of the device, or pinned memory of the host; while late work runs, it stays allocated. NULL: does
  * nothing. Inside. */
 void tti_device_release(const struct tti_device *device, int32_t index, void *memory, bool pinned);

@@ -43,6 +43,20 @@ void tti_device_note_late(const struct tti_device *d, int32_t index, void *event
     pthread_mutex_unlock(&lock);
 }
 
+tutti_status tti_device_await_or_note(const struct tti_device *d, int32_t index, void **event, void **stream,
+                                      int64_t deadline_ns, tutti_error *error)
+{
+    const tutti_status status = tti_device_await(d, *event, deadline_ns, error);
+    if (status == TUTTI_TIMEOUT) {
+        tti_device_note_late(d, index, *event, stream ? *stream : NULL);
+        *event = NULL;
+        if (stream) {
+            *stream = NULL;
+        }
+    }
+    return status;
+}
+
 static bool is_of(const struct late *l, const struct tti_device *d, int32_t index)
 {
     return l->device == d && l->index == index;

@@ -38,13 +38,9 @@ tutti_status tti_device_session_end(struct tti_device_session *x, tutti_status s
     tutti_error *reported = status == TUTTI_OK ? error : &later;
     tutti_status ended = x->device->event_record(x->event, x->stream, reported);
     if (ended == TUTTI_OK) {
-        ended = tti_device_await(x->device, x->event, deadline_ns, reported);
+        ended = tti_device_await_or_note(x->device, x->index, &x->event, &x->stream, deadline_ns, reported);
     }
     x->done = ended == TUTTI_OK;
-    if (ended == TUTTI_TIMEOUT) {
-        tti_device_note_late(x->device, x->index, x->event, x->stream);
-        x->event = x->stream = NULL;
-    }
     leave(x);
     return status == TUTTI_OK ? ended : status;
 }

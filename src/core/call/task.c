@@ -190,12 +190,9 @@ static tutti_status run_on_device(struct tti_task *t)
         return status;
     }
     if (t->op.after) {
-        status = tti_device_await(g->device_ops, t->op.after, tti_operation_deadline_ns(&t->op), t->call.error);
+        status = tti_device_await_or_note(g->device_ops, g->device.device_id, &t->op.after, NULL,
+                                          tti_operation_deadline_ns(&t->op), t->call.error);
         late = status == TUTTI_TIMEOUT;
-        if (late) {
-            tti_device_note_late(g->device_ops, g->device.device_id, t->op.after, NULL);
-            t->op.after = NULL;
-        }
     }
     if (status == TUTTI_OK) {
         status = g->backend->ops->run(g->state, &t->op, t->call.error);

@@ -214,17 +214,12 @@ static tutti_status give_up(struct staged_run *x, int64_t k, tutti_status status
     return status;
 }
 
-/* False: copies on the stream still run; they are noted as late, with the event and the stream. */
-static bool await_or_note_late(const struct staged_run *x, void **event, void **stream, int64_t until_ns)
+/* Whether the copies on the stream end in time. Else they are noted as late. */
+static bool end_in_time(const struct staged_run *x, void **event, void **stream, int64_t until_ns)
 {
     const struct tti_device *d = x->device;
-    if (d->event_record(*event, *stream, NULL) != TUTTI_OK ||
-        tti_device_await(d, *event, until_ns, NULL) != TUTTI_TIMEOUT) {
-        return true;
-    }
-    tti_device_note_late(d, x->group->staging->index, *event, *stream);
-    *event = *stream = NULL;
-    return false;
+    return d->event_record(*event, *stream, NULL) != TUTTI_OK ||
+           tti_device_await_or_note(d, x->group->staging->index, event, stream, until_ns, NULL) != TUTTI_TIMEOUT;
 }
 
 /* Waits until no copy uses the tensors any more. If some do not end within DRAIN_NS, their blocks stay taken until the
@@ -236,8 +231,8 @@ static void drain(const struct staged_run *x)
         return;
     }
     const int64_t until = tti_now_ns() + DRAIN_NS;
-    const bool in = await_or_note_late(x, &p->slots[0].loaded, &p->in, until);
-    const bool out = await_or_note_late(x, &p->slots[0].stored, &p->out, until);
+    const bool in = end_in_time(x, &p->slots[0].loaded, &p->in, until);
+    const bool out = end_in_time(x, &p->slots[0].stored, &p->out, until);
     if (!in || !out) {
         x->op->in_use = 1;
         for (int i = 0; i < TTI_STAGING_SLOTS; i++) {

@@ -45,18 +45,24 @@ static void expect(tutti_status status, const tutti_error *e, int suspect)
     assert_int_equal(e->suspect, suspect);
 }
 
+/* By rank 0. The others do not arrive. */
+static tutti_status all_reduce(struct cluster *c, int32_t lane, tutti_error *e)
+{
+    int32_t x[3] = {1, 2, 3};
+    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
+    op.timeout_ms = CALL_MS;
+    op.lane = lane;
+    return tti_engine_run(c->engines[0], &op, e);
+}
+
 static void the_first_rank_that_gave_up_is_named(void **state)
 {
     (void)state;
     struct cluster c;
     tutti_error e;
-    int32_t x[3] = {1, 2, 3};
     open_cluster(&c);
     give_up(&c, 1, TUTTI_TIMEOUT, 0, 2);
-    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
-    op.timeout_ms = CALL_MS;
-    const tutti_status status = tti_engine_run(c.engines[0], &op, &e);
-    expect(status, &e, 2);
+    expect(all_reduce(&c, 0, &e), &e, 2);
     assert_non_null(strstr(e.message, "all_reduce (call 1, lane 0) waited 1234 ms; not arrived: rank 2"));
     assert_null(strstr(e.message, "suspected"));
     assert_null(strstr(e.message, "laggard"));
@@ -88,17 +94,14 @@ static void a_death_that_another_rank_has_seen_is_a_death(void **state)
     (void)state;
     struct cluster c;
     tutti_error e;
-    int32_t x[3] = {1, 2, 3};
     open_cluster(&c);
     give_up(&c, 1, TUTTI_PEER_CRASHING, TTI_FAULT_ANYWHERE, 2);
-    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
-    op.timeout_ms = CALL_MS;
-    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_PEER_CRASHING);
+    assert_int_equal(all_reduce(&c, 0, &e), TUTTI_PEER_CRASHING);
     assert_int_equal(e.suspect, 2);
     assert_non_null(strstr(e.message,
                            "all_reduce (call 1, lane 0) cannot end: rank 1 gave up the group: a rank's process "
                            "is writing a core dump; suspected: rank 2"));
-    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_REVOKED);
+    assert_int_equal(all_reduce(&c, 0, &e), TUTTI_REVOKED);
     cluster_close(&c);
 }
 
@@ -108,13 +111,9 @@ static void suspects_of_an_aborted_call_may_live(void **state)
     (void)state;
     struct cluster c;
     tutti_error e;
-    int32_t x[3] = {1, 2, 3};
     assert_int_equal(cluster_open(&c, 4, 2, 16384, (struct waiting){0, 0, 0}), 0);
     give_up(&c, 1, TUTTI_PEER_DEAD, 0, 2);
-    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
-    op.timeout_ms = CALL_MS;
-    op.lane = 1;
-    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_REVOKED);
+    assert_int_equal(all_reduce(&c, 1, &e), TUTTI_REVOKED);
     cluster_close(&c);
 }
 
@@ -124,12 +123,9 @@ static void a_rank_that_others_take_for_dead_is_revoked(void **state)
     (void)state;
     struct cluster c;
     tutti_error e;
-    int32_t x[3] = {1, 2, 3};
     open_cluster(&c);
     give_up(&c, 1, TUTTI_PEER_DEAD, TTI_FAULT_ANYWHERE, 0);
-    tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, x, x, 3, 0);
-    op.timeout_ms = CALL_MS;
-    assert_int_equal(tti_engine_run(c.engines[0], &op, &e), TUTTI_REVOKED);
+    assert_int_equal(all_reduce(&c, 0, &e), TUTTI_REVOKED);
     cluster_close(&c);
 }
 
