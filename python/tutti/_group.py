@@ -169,7 +169,7 @@ class Group(Collectives, Messages):
         members = (c_int32 * max(len(ranks), 1))(*(int32(rank, "a rank") for rank in ranks))
         made, keep = self._derive(lib.tutti_group_create, members, len(ranks), config=config)
         assert made
-        return Group(made, self._family, (self._keep, keep))
+        return self._child(made, keep)
 
     def split(self, color: Optional[int], key: int = 0, **config: Any) -> Optional[Group]:
         """Ranks of equal colour form a group, ordered by key. Colour None: this rank joins none, and gets None."""
@@ -177,8 +177,12 @@ class Group(Collectives, Messages):
         if color is not None and number < 0:
             raise InvalidArgument(f"tutti: color is {number}; it is None or at least 0")
         made, keep = self._derive(lib.tutti_group_split, number, int32(key, "key"), config=config)
-        return Group(made, self._family, (self._keep, keep)) if made else None
+        return self._child(made, keep) if made else None
 
+    def _child(self, handle: int, keep: Any = None) -> Group:
+        """A group of ranks of this one. On the same backend it shares the heap."""
+        same = lib.tutti_group_backend(handle) == lib.tutti_group_backend(self.handle)
+        return Group(handle, self._family if same else None, (self._keep, keep))
     def _derive(self, function: Any, *arguments: Any, config: dict[str, Any]) -> Tuple[int, Any]:
         struct, keep = config_struct(config) if config else (None, None)
         group = c_void_p()
@@ -288,7 +292,7 @@ class Group(Collectives, Messages):
         """A new group of the living ranks. Collective. Destroy this one afterwards."""
         group = c_void_p()
         self._blocking(lib.tutti_group_shrink, deadline_ms(timeout), addressof(group))
-        return Group(group.value or 0, self._family, self._keep)
+        return self._child(group.value or 0)
 
     def token(self) -> str:
         """A secret by which new ranks find this group: for one `grow` and `tutti.join`."""
@@ -306,7 +310,7 @@ class Group(Collectives, Messages):
             deadline_ms(timeout),
             ctypes.byref(group),
         )
-        return Group(group.value or 0, self._family, self._keep)
+        return Group(group.value or 0, None, self._keep)
 
 
 # ---- configurations -------------------------------------------------------------------------------------------------

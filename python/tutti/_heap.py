@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays in memory that all ranks can reach. Groups that come from one another share one heap: a Family.
+"""Arrays in memory that all ranks can reach. A group and those made of its ranks, on the same backend, share one heap: a
+Family.
 
 The library frees the heap with the last group that shares it. Arrays may live longer in Python: then the last group is
 destroyed when the last array is.
@@ -26,9 +27,15 @@ _lock = threading.RLock()  # of all families: the end of an array may come in an
 
 
 class Family:
-    """The groups that share a heap, and the number of its arrays."""
+    """The groups that share a heap, and the number of its arrays.
 
-    def __init__(self) -> None:
+    ends_with_thread: the library destroys the first group of the family when its thread ends. So the first array makes
+    another one, of one rank.
+    """
+
+    def __init__(self, ends_with_thread: bool = False) -> None:
+        self.ends_with_thread = ends_with_thread
+        self.keeper: Optional[Group] = None
         self.open: set[int] = set()
         self.last = 0  # the group that is destroyed with the last array
         self.blocks = 0
@@ -87,12 +94,13 @@ def empty(group: Group, shape: Sequence[int], number: int) -> Any:
     nbytes = math.prod(shape) * DTYPES[name][1]
     if nbytes >= 1 << 63:
         raise InvalidArgument(f"tutti: an array of shape {tuple(shape)} does not fit into the address space")
-    memory = ctypes.c_void_p()
+    memory, family = ctypes.c_void_p(), group._family
+    if family.ends_with_thread and not family.keeper:
+        family.keeper = group.create([group.rank])
     group._blocking(lib.tutti_alloc, nbytes, ctypes.addressof(memory))
     numpy = _numpy()
     if not memory.value:
         return numpy.empty(shape, FORMATS[name]) if numpy and name in FORMATS else group._like(_nothing(number), shape)
-    family = group._family
     with _lock:
         family.blocks += 1
         blocks_alive += 1

@@ -24,11 +24,13 @@ import socket
 import struct
 import threading
 import time
+from time import monotonic_ns
 from typing import Any, Callable, List, Optional
 
 from ._native import lib
 
 _GRACE = 0.05
+_CHECK_NS = 1_000_000  # asking whether the wakeup descriptor is still this module's takes 5 µs: once a millisecond
 _SLICE = 0.1  # the main thread runs signal handlers so often while another one makes its call
 _SO_TIMESTAMPNS = 35  # of Linux
 _SIGINT = int(signal.SIGINT)
@@ -37,12 +39,15 @@ _getsignal = _signal.getsignal
 armed = False
 _refused = False
 _write = -1
+_checked_ns = 0
 
 
 def watches(main: Any) -> bool:
     """In the main thread: whether the watch would end a call that waits, or SIGINT has no handler in Python."""
     if not armed:
         arm(main)
+    elif monotonic_ns() - _checked_ns > _CHECK_NS:
+        _check()
     handler = _getsignal(_SIGINT)
     return armed and (handler is signal.default_int_handler or not callable(handler))
 
@@ -70,6 +75,16 @@ def arm(main: Any) -> None:
     armed, _write = True, sender.detach()
     threading.Thread(target=_watch, args=(receiver, main), name="tutti-interrupt", daemon=True).start()
     os.register_at_fork(after_in_child=_forked)
+
+
+def _check() -> None:
+    """Ends the watch if the program has set its own wakeup descriptor since, as asyncio's add_signal_handler does."""
+    global armed, _refused, _checked_ns
+    _checked_ns = monotonic_ns()
+    previous = signal.set_wakeup_fd(_write, warn_on_full_buffer=False)
+    if previous not in (_write, -1):  # -1: the program's is gone again
+        signal.set_wakeup_fd(previous)
+        armed, _refused = False, True
 
 
 def _forked() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from contextlib import suppress
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import _heap
 from ._call import int32
-from ._errors import Busy, checked, fail
+from ._errors import Busy, Error, checked, fail
 from ._group import Group, open_group
 from ._native import RANK_FUNCTION, BackendStruct, ErrorStruct, KeyStruct, lib
 from ._operation import reduce_op
@@ -80,12 +81,17 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
 
     def rank(handle: int, _user: object) -> int:
         me = int(lib.tutti_group_rank(handle))
+        group = Group(handle, _heap.Family(ends_with_thread=True))
         try:
-            group = Group(handle)
             results[me] = function(group)
         except BaseException as problem:
             problems[me] = problem
             return int(getattr(problem, "code", 0)) or 20
+        finally:
+            for ending in (group, group._family.keeper):
+                if ending and ending.handle:
+                    with suppress(Error):  # operations that are pending keep it
+                        ending.destroy()
         return 0
 
     details, callback = ErrorStruct(), RANK_FUNCTION(rank)

@@ -20,7 +20,7 @@ from ._call import call_struct, int32, local
 from ._errors import Error, InvalidArgument, checked, fail
 from ._native import ErrorStruct, lib
 from ._persistent import Described, Persistent
-from ._tensor import Tensor, adopt, dtype_number
+from ._tensor import CPU, FORMATS, Tensor, adopt, dtype_number
 from ._work import Work
 
 T = TypeVar("T")
@@ -65,6 +65,7 @@ _starting: dict[int, Any] = {}
 
 _HOW = "async"  # an option that no caller can write as a keyword: what a method does instead of running
 _START, _DESCRIBE = 1, 2
+_MESSAGES = ("send", "recv", "sendrecv")
 
 
 def _like(method: Callable[..., Any], form: Callable[..., Any], suffix: str, result: str, doc: str) -> None:
@@ -120,6 +121,8 @@ class Operations:
             return cast(T, (Described(name, before, output, keep), options))
         if how == _START:
             return cast(T, self._start(name + "_async", before, after, options, keep, output))
+        if options and self._batches:
+            self._check_member(name, options)
         state = local.state
         if state.is_main and self._in_slices(state):
             work: Work[T] = self._start(name + "_async", before, after, options, keep, output)
@@ -198,6 +201,11 @@ class Operations:
         if batch is not None:
             batch.append(keep)
 
+    def _check_member(self, name: str, options: Any) -> None:
+        """Refuses a promise that nobody would keep: the library ignores the options of a message in a batch."""
+        if "on_end" in options and name in _MESSAGES and threading.get_ident() in self._batches:
+            raise InvalidArgument(f"tutti: {name} in a batch has no end of its own: give on_end to the batch")
+
     def _new(self, function: Any, array: Any, address: int, dim: int, counts: Any = None) -> Any:
         """A new output: the shape from tutti/shape.h, and of NumPy's type if the input is."""
         shape, ndim = (c_int64 * 16)(), c_int32()
@@ -225,10 +233,11 @@ class Operations:
 
 
 def to_numpy(tensor: Tensor) -> Any:
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
+    """A NumPy array over a compact Tensor; the Tensor itself if there is none, as for bf16 and on a device.
+
+    It is writable, as that of numpy.from_dlpack is since NumPy 2.1 only.
+    """
+    numpy, kind = sys.modules.get("numpy"), FORMATS.get(tensor.dtype)
+    if numpy is None or kind is None or tensor._struct.device.device_type != CPU:
         return tensor
-    try:
-        return numpy.from_dlpack(tensor)
-    except (AttributeError, BufferError, RuntimeError, TypeError):  # bf16, fp8: NumPy has no such type
-        return tensor
+    return numpy.asarray(tensor.memory()).view(kind).reshape(tensor.shape)

@@ -73,6 +73,10 @@ tutti_status tti_device_await_or_note(const struct tti_device *device, int32_t i
  * nothing. Inside. */
 void tti_device_release(const struct tti_device *device, int32_t index, void *memory, bool pinned);
 
+/* The same for memory of another library, which free_memory(owner, memory) frees. */
+void tti_device_release_by(const struct tti_device *device, int32_t index, void *memory,
+                           void (*free_memory)(const void *owner, void *memory), const void *owner);
+
 /* Memory of a device; freed as by release. Outside. */
 tutti_status tti_device_alloc(DLDevice device, size_t bytes, void **memory, tutti_error *error);
 void tti_device_free(DLDevice device, void *memory);

@@ -16,7 +16,8 @@ struct late {
     void *event;  /* recorded behind late work; NULL: this entry is memory to free */
     void *stream; /* of the work, to be destroyed with the event; NULL: the caller keeps it */
     void *memory; /* to free when all late work of the device has ended */
-    bool pinned;  /* memory of the host */
+    void (*free)(const void *owner, void *memory);
+    const void *owner;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -106,10 +107,8 @@ static void end(const struct late *l)
         if (l->stream) {
             l->device->stream_destroy(l->stream, NULL);
         }
-    } else if (l->pinned) {
-        l->device->free_host(l->memory, NULL);
     } else {
-        l->device->free(l->memory, NULL);
+        l->free(l->owner, l->memory);
     }
 }
 
@@ -123,12 +122,30 @@ static void end_all(struct late *l)
     }
 }
 
+static void free_on_device(const void *owner, void *memory)
+{
+    const struct tti_device *d = owner;
+    d->free(memory, NULL);
+}
+
+static void free_pinned(const void *owner, void *memory)
+{
+    const struct tti_device *d = owner;
+    d->free_host(memory, NULL);
+}
+
 void tti_device_release(const struct tti_device *d, int32_t index, void *memory, bool pinned)
+{
+    tti_device_release_by(d, index, memory, pinned ? free_pinned : free_on_device, d);
+}
+
+void tti_device_release_by(const struct tti_device *d, int32_t index, void *memory,
+                           void (*free_memory)(const void *owner, void *memory), const void *owner)
 {
     if (!memory) {
         return;
     }
-    const struct late own = {.device = d, .index = index, .memory = memory, .pinned = pinned};
+    const struct late own = {.device = d, .index = index, .memory = memory, .free = free_memory, .owner = owner};
     pthread_mutex_lock(&lock);
     struct late *ended = take(d, index, has_ended);
     const bool busy = is_busy(d, index);

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import tutti
-from tutti import _group, _interrupt
+from tutti import _group, _heap, _interrupt
 
 try:
     import numpy as np
@@ -160,6 +160,18 @@ class Arrays(unittest.TestCase):
         gc.collect()
         self.assertEqual(half.sum(), 56)  # the memory lives as long as an array over it
         self.assertIsInstance(new().empty(2, "bf16"), tutti.Tensor)
+
+    def test_heap_by_backend(self):
+        """A group on another backend than its parent has its own heap, and does not keep the parent's."""
+        parent = new(backend="shm")
+        child = parent.create([0], backend="local")
+        self.assertEqual((parent.backend, child.backend), ("shm", "local"))
+        first, second = parent.empty(1 << 24, "f32"), child.empty(1 << 24, "f32")
+        first[:], second[:] = 1, 2
+        parent.destroy()
+        self.assertEqual((first.min(), second.max()), (1, 2))
+        child.destroy()
+        self.assertEqual((first.max(), second.min()), (1, 2))
 
     def test_register(self):
         values = np.ones(1 << 16)
@@ -373,6 +385,15 @@ class Works(unittest.TestCase):
         with self.assertRaises(tutti.BadState), self.group.batch():
             self.group.recv_alloc(0)
 
+    def test_end_of_a_message_in_a_batch(self):
+        with self.assertRaisesRegex(tutti.InvalidArgument, "give on_end to the batch"), self.group.batch():
+            self.group.send(np.zeros(1), 0, on_end=print)
+        ends = []
+        with self.group.batch(on_end=ends.append):
+            self.group.send(np.ones(1), 0, timeout=5)
+            self.group.recv(came := np.zeros(1), 0)
+        self.assertEqual((ends, came[0]), ([None], 1))
+
     def test_device(self):
         """Without an index each rank takes its own device, by the library's default."""
         struct, _ = _group.config_struct({"device": "cuda"})
@@ -421,6 +442,23 @@ class Process(unittest.TestCase):
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             tutti.run_threads(2, lambda group: group.rank // 0)
 
+    def test_heap_of_threads(self):
+        """Arrays outlive the threads that have made them, and their groups."""
+
+        def rank(group):
+            values = group.empty(1 << 24, "f32")
+            values[:] = group.rank
+            group.all_reduce(values)
+            with group.split(0) as child:
+                return values, child.empty(1 << 24, "u8")
+
+        for values, rest in tutti.run_threads(3, rank):
+            rest[:] = 1
+            self.assertEqual((values.min(), values.max(), rest.min()), (3, 3, 1))
+        del values, rest
+        gc.collect()
+        self.assertEqual(_heap.blocks_alive, 0)
+
     def test_gil(self):
         """Other threads run Python while one waits inside the library."""
 
@@ -456,6 +494,21 @@ class Process(unittest.TestCase):
             returned.wait()
         signal.signal(signal.SIGINT, previous)
         self.assertEqual(aborts, [1, 1])
+
+    def test_other_wakeup_descriptor(self):
+        """The watch gives way to a wakeup descriptor of the program, as asyncio's add_signal_handler sets it."""
+        with mock.patch.multiple(_interrupt, armed=False, _refused=False, _CHECK_NS=-1):
+            previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+            self.assertTrue(_interrupt.watches(SimpleNamespace(group=None, calls=0, began=0)))
+            receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+            sender.setblocking(False)
+            signal.set_wakeup_fd(sender.fileno())
+            for _ in range(2):
+                self.assertFalse(_interrupt.watches(None))
+            self.assertEqual(signal.set_wakeup_fd(-1), sender.fileno())
+            signal.signal(signal.SIGINT, previous)
+            receiver.close()
+            sender.close()
 
     def test_store(self):
         values, condition = {}, threading.Condition()

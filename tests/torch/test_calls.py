@@ -102,6 +102,14 @@ def coalesced():
     lists = [[torch.zeros(3), torch.zeros(1)] for _ in range(size)]
     dist.all_gather_coalesced(lists, [torch.full((3,), float(rank)), torch.full((1,), rank + 0.5)])
     assert all(row[0][0] == r and row[1][0] == r + 0.5 for r, row in enumerate(lists))
+    tensors = [torch.ones(1)] * (2 + (rank == 1))
+    try:
+        dist.all_gather_coalesced([[torch.zeros(1) for _ in tensors] for _ in range(size)], tensors)
+    except dist.DistBackendError as error:
+        assert "MISMATCH" in str(error), error
+    else:
+        raise AssertionError("lists of different lengths were accepted")
+    dist.barrier()
 
 
 def uneven():
@@ -124,6 +132,9 @@ def uneven():
     both = torch.arange(float(size))  # input and output overlap
     dist.all_to_all_single(both, both)
     assert (both == rank).all()
+    splits = [1] * size if rank == 0 else None
+    dist.all_to_all_single(both, torch.arange(float(size)) + 10 * rank, splits, splits)
+    assert both.tolist() == [10 * r + rank for r in range(size)]
 
 
 def premultiplied():
@@ -283,6 +294,15 @@ def sparse():
     t = torch.sparse_coo_tensor([[rank, size]], [1.0, 2.0], (size + 1,))
     dist.all_reduce(t)
     assert t.to_dense().tolist() == [1.0] * size + [2.0 * size]
+    shapes = {"shape": (3 + (rank == 1), 2), "dimensions": (3,) * (1 + (rank == 1)), "sparse dimensions": (3, 2)}
+    for what, shape in shapes.items():
+        other = torch.ones(shape).to_sparse(1 + (what == "sparse dimensions" and rank == 1))
+        try:
+            dist.all_reduce(other)
+        except dist.DistBackendError as error:
+            assert "MISMATCH" in str(error) and "rank 1" in str(error), error
+        else:
+            raise AssertionError(f"different {what} were accepted")
 
 
 def profiled():
@@ -440,6 +460,8 @@ def reserved():
 def detail():
     size = dist.get_world_size()
     t = torch.ones(3)
+    if dist.get_rank() < 2:  # messages are no collectives, whose number torch compares
+        dist.send(t, 1) if dist.get_rank() == 0 else dist.recv(t, 0)
     dist.all_reduce(t)
     out = torch.zeros(3 * size)
     dist.all_gather_into_tensor(out, t)
@@ -541,7 +563,7 @@ class Calls(unittest.TestCase):
         self.each(futures, backend="cpu:tutti,cuda:gloo")
 
     def test_debug_level_detail(self):
-        for text in ranks.run(2, detail, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
+        for text in ranks.run(3, detail, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
             self.assertIn("shape", text)
 
     def test_models(self):

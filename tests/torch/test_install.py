@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import _tutti_torch_backend
 import ranks
@@ -133,6 +134,26 @@ class Install(unittest.TestCase):
             )
             self.assertNotEqual(code, 0)
             self.assertIn("other users can write", err)
+
+    def test_folders(self):
+        """An extension is found where this process cannot write; without a home it is built below the temporary folder."""
+        from tutti.torch import _extension
+
+        environment = {name: value for name, value in os.environ.items() if name != "TUTTI_TORCH_CACHE"}
+        with tempfile.TemporaryDirectory() as folder, mock.patch("tempfile.gettempdir", return_value=f"{folder}/tmp"):
+            built = Path(folder, "tutti", "key")
+            built.mkdir(parents=True)
+            (built / f"{_extension._NAME}.so").touch()
+            with mock.patch.dict(os.environ, {**environment, "XDG_CACHE_HOME": folder}, clear=True):
+                self.assertEqual(_extension._folder("other"), built.with_name("other"))
+                with mock.patch("os.access", return_value=False):
+                    self.assertEqual(_extension._folder("key"), built)
+                    with self.assertRaisesRegex(ImportError, "cannot write.*TUTTI_TORCH_CACHE"):
+                        _extension._folder("a third")
+            environment.pop("XDG_CACHE_HOME", None)
+            with mock.patch.dict(os.environ, environment, clear=True):
+                with mock.patch.object(Path, "home", side_effect=RuntimeError):
+                    self.assertEqual(_extension._folder("key"), Path(folder, "tmp", f"tutti-{os.getuid()}", "key"))
 
     def test_one_rank_builds(self):
         from tutti.torch import _extension

@@ -47,18 +47,19 @@ def _key(version: str) -> str:
     return f"torch-{torch.__version__}-{python}-tutti-{version}-{digest.hexdigest()[:16]}"
 
 
-def _cache() -> Path:
-    """The user's folder of built extensions. The code in it is executed, so no other user may write there."""
+def _roots() -> List[Path]:
+    """The folders that may hold built extensions, the best one first."""
     named = os.environ.get("TUTTI_TORCH_CACHE")
-    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tutti"
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        writable = os.access(root, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable and not named:
-        root = Path(tempfile.gettempdir()) / f"tutti-{os.getuid()}"
-        root.mkdir(mode=0o700, exist_ok=True)
+    if named:
+        return [Path(named)]
+    roots = [Path(tempfile.gettempdir()) / f"tutti-{os.getuid()}"]
+    with contextlib.suppress(RuntimeError):  # the user has no home
+        roots.insert(0, Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tutti")
+    return roots
+
+
+def _trusted(root: Path) -> Path:
+    """The code in the folder is executed, so no other user may write there."""
     status = root.stat()
     if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o002:
         raise ImportError(
@@ -66,6 +67,25 @@ def _cache() -> Path:
             "TUTTI_TORCH_CACHE to a folder of your own."
         )
     return root
+
+
+def _folder(key: str) -> Path:
+    """The folder of an extension: one that holds it, which may be read-only, or else the first that can be written."""
+    roots = _roots()
+    for root in roots:
+        if os.path.exists(root / key / f"{_NAME}.so"):  # Path.exists fails where a folder cannot be read
+            return _trusted(root) / key
+    for root in roots:
+        with contextlib.suppress(OSError):
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if os.access(root, os.W_OK):
+                folder = _trusted(root) / key
+                folder.mkdir(mode=0o700, exist_ok=True)
+                return folder
+    raise ImportError(
+        f"tutti: the extension for torch would be built in {' or '.join(map(str, roots))}, where this process cannot "
+        "write. Set TUTTI_TORCH_CACHE to a folder of your own."
+    )
 
 
 @contextlib.contextmanager
@@ -170,8 +190,7 @@ def _build(target: Path) -> None:
 def load() -> ModuleType:
     """The module of the extension. Builds it if there is none for this torch."""
     library = _library()
-    folder = _cache() / _key(library.tutti_version_string().decode())
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = _folder(_key(library.tutti_version_string().decode()))
     target = folder / f"{_NAME}.so"
     if not target.exists():
         with _locked(folder / "lock") as locked:

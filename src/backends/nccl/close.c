@@ -61,7 +61,7 @@ void tti_nccl_close(void *state)
             }
             tti_nccl_lane_destroy(&g->lane[i]);
         }
-        tti_nccl_heap_close(g->heap);
+        tti_nccl_heap_close(g);
         pthread_mutex_destroy(&g->lock);
     }
     if (entered) {

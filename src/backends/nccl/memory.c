@@ -128,6 +128,18 @@ static void unlink_block(struct tti_nccl_heap *heap, const struct block *b)
     *link = b->next;
 }
 
+/* A kernel that a failed group has left behind may still use the memory (device/late.c). */
+static void free_memory(const void *owner, void *memory)
+{
+    const struct tti_nccl_library *library = owner;
+    library->MemFree(memory);
+}
+
+static void release_memory(const struct tti_nccl_group *g, void *memory)
+{
+    tti_device_release_by(g->device, g->index, memory, free_memory, g->library);
+}
+
 /* ---- closing ----------------------------------------------------------------------------------------------------- */
 
 void tti_nccl_heap_leave(struct tti_nccl_group *g)
@@ -144,8 +156,9 @@ void tti_nccl_heap_leave(struct tti_nccl_group *g)
     pthread_mutex_unlock(&g->heap->lock);
 }
 
-void tti_nccl_heap_close(struct tti_nccl_heap *heap)
+void tti_nccl_heap_close(struct tti_nccl_group *g)
 {
+    struct tti_nccl_heap *heap = g->heap;
     if (!heap) {
         return;
     }
@@ -158,7 +171,7 @@ void tti_nccl_heap_close(struct tti_nccl_heap *heap)
     for (struct block *b = heap->blocks, *next; b; b = next) {
         next = b->next;
         if (b->allocated) {
-            heap->library->MemFree(b->memory);
+            release_memory(g, b->memory);
         }
         free(b);
     }
@@ -264,7 +277,7 @@ tutti_status tti_nccl_alloc(void *state, size_t bytes, const tutti_exchange *exc
     if (status != TUTTI_OK && b) {
         void *given = b->memory;
         drop(g->heap, b);
-        g->library->MemFree(given);
+        release_memory(g, given);
     }
     if (entered) {
         g->device->leave(&scope);
@@ -293,8 +306,7 @@ tutti_status tti_nccl_release(void *state, void *memory, tutti_error *error)
     if (!b) {
         status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p was not returned by tutti_alloc", memory);
     } else {
-        const int code = g->library->MemFree(memory);
-        status = code == TTI_NCCL_SUCCESS ? TUTTI_OK : tti_nccl_error(g->library, NULL, code, "MemFree", error);
+        release_memory(g, memory);
         free(b);
     }
     g->device->leave(&scope);

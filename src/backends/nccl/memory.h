@@ -13,7 +13,7 @@ struct tti_nccl_heap *tti_nccl_heap_open(struct tti_nccl_group *g, const tutti_o
 /* Deregisters all that the group has registered. To be called before its communicators end. */
 void tti_nccl_heap_leave(struct tti_nccl_group *g);
 /* Gives up the heap; the last group frees its memory. The caller has entered the device. */
-void tti_nccl_heap_close(struct tti_nccl_heap *heap);
+void tti_nccl_heap_close(struct tti_nccl_group *g);
 
 /* As the functions of tutti_backend_ops. */
 tutti_status tti_nccl_alloc(void *state, size_t bytes, const tutti_exchange *exchange, void **memory,

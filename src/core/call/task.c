@@ -189,7 +189,7 @@ static tutti_status run_on_device(struct tti_task *t)
     if (status != TUTTI_OK) {
         return status;
     }
-    if (t->op.after) {
+    if (t->op.after && t->op.failed == TUTTI_OK) {
         status = tti_device_await_or_note(g->device_ops, g->device.device_id, &t->op.after, NULL,
                                           tti_operation_deadline_ns(&t->op), t->call.error);
         late = status == TUTTI_TIMEOUT;
@@ -343,9 +343,21 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
     return status;
 }
 
+/* A call of a group that has failed. Nothing is copied for it: a copy might wait for work of the device that does not end,
+ * with its memory. The engine reports why the group has failed. */
+static void fail_before_copies(struct tti_task *t)
+{
+    tutti_error cause;
+    const struct tti_group *g = t->call.group;
+    if (tti_group_on_device(g) && t->op.failed == TUTTI_OK && tti_group_failure(g, &cause) != TUTTI_OK) {
+        t->op.failed = TUTTI_REVOKED;
+    }
+}
+
 tutti_status tti_task_perform(struct tti_task *t)
 {
     tutti_status status = TUTTI_OK;
+    fail_before_copies(t);
     if (t->op.failed == TUTTI_NO_MEMORY && !can_report(t)) {
         status = no_memory(t);
         if (t->call.group_size > 1) { /* a rank alone has nobody who would wait */

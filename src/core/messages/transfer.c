@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/kept_memory.h"
 #include "core/call/task.h"
+#include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
 #include "core/memory/staging.h"
 #include "core/memory/staging_memory.h"
@@ -137,6 +138,10 @@ void tti_transfer_drop(struct tti_transfer *t)
 tutti_status tti_transfer_pack(struct tti_transfer *t, const struct tti_call *c, const DLTensor *tensor)
 {
     if (tti_group_on_device(t->group)) {
+        tutti_error cause;
+        if (tti_group_failure(t->group, &cause) != TUTTI_OK) { /* the copy might wait for work that does not end */
+            return tti_error_revoked(c->error, &cause);
+        }
         const int64_t deadline = tti_deadline_ns(tti_now_ns(), c->options.timeout_ms);
         const tutti_status status = tti_staging_pack(t->group, t->scratch, tensor, t->after, deadline, c->error);
         return tti_staging_waited(t->group, TUTTI_LANE_MESSAGES, status, c->error);

@@ -110,7 +110,7 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
 }
 
 /* A tensor is not ready by the deadline: the call or message gets TIMEOUT and the group fails, whether the tensor is copied
- * as a whole or in chunks. The group ends although the device still waits. */
+ * as a whole or in chunks. The group's later calls and its end do not wait for the device. */
 static void late(tutti_group *g, void *stream, struct device_vector *v)
 {
     enum { LATE_MS = 300 };
@@ -136,6 +136,10 @@ static void late(tutti_group *g, void *stream, struct device_vector *v)
         }
         const tutti_status status = tutti_barrier(child, TUTTI_CALL(.error = &err));
         EXPECT((status == TUTTI_REVOKED || (rank != 0 && status == TUTTI_TIMEOUT)) && err.suspect == 0);
+        const tutti_call *after = TUTTI_CALL(ON(stream), .timeout_ms = TUTTI_FOREVER, .error = &err);
+        EXPECT(tutti_all_reduce(child, &strided, &strided, TUTTI_SUM, after) == TUTTI_REVOKED);
+        EXPECT(tutti_all_reduce(child, &v->tensor, &v->tensor, TUTTI_SUM, after) == TUTTI_REVOKED);
+        EXPECT(tutti_send(child, &v->tensor, (rank + 1) % ranks, 1, after) == TUTTI_REVOKED);
         EXPECT_OK(tutti_barrier(g, TUTTI_CALL(.error = &err)));
         EXPECT_OK(tutti_group_destroy(child, &err));
         if (rank == 0) {

@@ -47,6 +47,17 @@ class Messages(unittest.TestCase):
         self.assertIsNone(WORLD.probe())
         WORLD.barrier()
 
+    def test_new_arrays(self):
+        """The arrays of recv_alloc are writable, whatever they hold."""
+        sent = [np.full((2, 3), 1, kind) for kind in "dfebhiqBHIQ?"] + [np.array(7.0), np.zeros((3, 0), "f")]
+        for value in sent:
+            WORLD.send_async(value, RIGHT)
+            came, message = WORLD.recv_alloc(LEFT)
+            self.assertEqual((came.shape, came.dtype, message.count), (value.shape, value.dtype, value.size))
+            np.testing.assert_array_equal(came, value)
+            came[...] = 0
+        WORLD.barrier()
+
     def test_wrong_type(self):
         if ME == 0:
             WORLD.send_async(np.zeros(2, "i4"), 1)

@@ -347,7 +347,6 @@ static std::vector<int64_t> split_counts(const std::vector<int64_t> &splits, con
 }
 
 // Other ranks may give split sizes, or tensors of different lengths, where this rank does not. So all ranks use the v-form.
-
 WorkPtr Backend::alltoall_base(at::Tensor &output_tensor, at::Tensor &input_tensor, std::vector<int64_t> &output_splits,
                                std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options)
 {

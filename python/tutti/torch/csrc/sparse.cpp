@@ -23,15 +23,35 @@ static at::Tensor gather_rows(tutti_group *group, const at::Tensor &rows, const 
     return all;
 }
 
+// How many elements each rank's tensor stores. MISMATCH on every rank if the shapes differ. If the numbers of dimensions
+// do, the all_gather says so.
+static std::vector<int64_t> gather_lengths(tutti_group *group, int size, const at::Tensor &own, const tutti::call &call,
+                                           const tutti_error &error)
+{
+    std::vector<int64_t> head{own._nnz(), own.sparse_dim()};
+    head.insert(head.end(), own.sizes().begin(), own.sizes().end());
+    const auto columns = static_cast<int64_t>(head.size());
+    std::vector<int64_t> all(head.size() * size), lengths;
+    Flat in(head.data(), columns, {TUTTI_I64, 1}), out(all.data(), columns * size, {TUTTI_I64, 1});
+    check(tutti_all_gather(group, in, out, 0, call), error);
+    const int64_t *first = all.data();
+    for (int rank = 0; rank < size; rank++) {
+        const int64_t *row = first + rank * columns;
+        TORCH_CHECK_WITH(DistBackendError, std::equal(row + 1, row + columns, first + 1),
+                         "tutti MISMATCH: all_reduce of sparse tensors: rank ", rank, " has the shape ",
+                         at::IntArrayRef(row + 2, row + columns), " with ", row[1], " sparse dimensions, rank 0 ",
+                         at::IntArrayRef(first + 2, first + columns), " with ", first[1]);
+        lengths.push_back(row[0]);
+    }
+    return lengths;
+}
+
 at::Tensor Backend::sum_sparse(const at::Tensor &tensor, milliseconds timeout)
 {
     tutti_error error;
     const tutti::call call = tutti::call().timeout_ms(deadline(timeout)).error(&error);
     const at::Tensor own = tensor.coalesce();
-    int64_t length = own._nnz();
-    std::vector<int64_t> lengths(size_);
-    Flat in(&length, 1, {TUTTI_I64, 1}), out(lengths.data(), size_, {TUTTI_I64, 1});
-    check(tutti_all_gather(group_, in, out, 0, call), error);
+    const std::vector<int64_t> lengths = gather_lengths(group_, size_, own, call, error);
     const at::Tensor indices = gather_rows(group_, own.indices().t().contiguous(), lengths, call, error);
     const at::Tensor values = gather_rows(group_, own.values().contiguous(), lengths, call, error);
     return at::sparse_coo_tensor(indices.t(), values, tensor.sizes(), tensor.options()).coalesce();
