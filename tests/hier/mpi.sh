@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=600 cpus=3 trees=release
+# tutti-test: timeout=900 cpus=99 trees=release
 # With each MPI between the hosts, which "auto" finds by itself.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 

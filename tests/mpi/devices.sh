@@ -1,5 +1,5 @@
 #!/bin/bash
-# tutti-test: timeout=600 trees=release cpus=3
+# tutti-test: timeout=900 trees=release cpus=99
 # Tensors of a device over each MPI: in device memory if the library takes that, else copied through host memory.
 . "$TUTTI_SOURCE/tests/mpi/common.inc"
 

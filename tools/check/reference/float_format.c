@@ -81,6 +81,11 @@ double tti_check_format_decode(const struct tti_check_format *f, uint64_t bits)
         memcpy(&value, &bits, sizeof(value));
         return value;
     }
+    if (f->mantissa == 23) {
+        float value;
+        memcpy(&value, &bits, sizeof(value));
+        return value;
+    }
     const uint64_t code = bits & all_ones(f);
     double magnitude;
     if (tti_check_format_is_nan(f, bits)) {
