@@ -183,6 +183,7 @@ class Group(Collectives, Messages):
         """A group of ranks of this one. On the same backend it shares the heap."""
         same = lib.tutti_group_backend(handle) == lib.tutti_group_backend(self.handle)
         return Group(handle, self._family if same else None, (self._keep, keep))
+
     def _derive(self, function: Any, *arguments: Any, config: dict[str, Any]) -> Tuple[int, Any]:
         struct, keep = config_struct(config) if config else (None, None)
         group = c_void_p()

@@ -24,7 +24,6 @@ import socket
 import struct
 import threading
 import time
-from time import monotonic_ns
 from typing import Any, Callable, List, Optional
 
 from ._native import lib
@@ -46,7 +45,7 @@ def watches(main: Any) -> bool:
     """In the main thread: whether the watch would end a call that waits, or SIGINT has no handler in Python."""
     if not armed:
         arm(main)
-    elif monotonic_ns() - _checked_ns > _CHECK_NS:
+    elif time.monotonic_ns() - _checked_ns > _CHECK_NS:
         _check()
     handler = _getsignal(_SIGINT)
     return armed and (handler is signal.default_int_handler or not callable(handler))
@@ -80,7 +79,7 @@ def arm(main: Any) -> None:
 def _check() -> None:
     """Ends the watch if the program has set its own wakeup descriptor since, as asyncio's add_signal_handler does."""
     global armed, _refused, _checked_ns
-    _checked_ns = monotonic_ns()
+    _checked_ns = time.monotonic_ns()
     previous = signal.set_wakeup_fd(_write, warn_on_full_buffer=False)
     if previous not in (_write, -1):  # -1: the program's is gone again
         signal.set_wakeup_fd(previous)

@@ -203,7 +203,7 @@ class Operations:
 
     def _check_member(self, name: str, options: Any) -> None:
         """Refuses a promise that nobody would keep: the library ignores the options of a message in a batch."""
-        if "on_end" in options and name in _MESSAGES and threading.get_ident() in self._batches:
+        if options.get("on_end") and name in _MESSAGES and threading.get_ident() in self._batches:
             raise InvalidArgument(f"tutti: {name} in a batch has no end of its own: give on_end to the batch")
 
     def _new(self, function: Any, array: Any, address: int, dim: int, counts: Any = None) -> Any:

@@ -58,30 +58,29 @@ def _roots() -> List[Path]:
     return roots
 
 
-def _trusted(root: Path) -> Path:
+def _is_trusted(root: Path) -> bool:
     """The code in the folder is executed, so no other user may write there."""
     status = root.stat()
-    if status.st_uid not in (os.getuid(), 0) or status.st_mode & 0o002:
-        raise ImportError(
-            f"tutti: other users can write to {root}, where the extension for torch would be built. Set "
-            "TUTTI_TORCH_CACHE to a folder of your own."
-        )
-    return root
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o002
 
 
 def _folder(key: str) -> Path:
     """The folder of an extension: one that holds it, which may be read-only, or else the first that can be written."""
     roots = _roots()
     for root in roots:
-        if os.path.exists(root / key / f"{_NAME}.so"):  # Path.exists fails where a folder cannot be read
-            return _trusted(root) / key
+        if os.path.exists(root / key / f"{_NAME}.so") and _is_trusted(root):  # Path.exists fails without rights
+            return root / key
     for root in roots:
         with contextlib.suppress(OSError):
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_trusted(root):
+                raise ImportError(
+                    f"tutti: other users can write to {root}, where the extension for torch would be built. Set "
+                    "TUTTI_TORCH_CACHE to a folder of your own."
+                )
             if os.access(root, os.W_OK):
-                folder = _trusted(root) / key
-                folder.mkdir(mode=0o700, exist_ok=True)
-                return folder
+                (root / key).mkdir(mode=0o700, exist_ok=True)
+                return root / key
     raise ImportError(
         f"tutti: the extension for torch would be built in {' or '.join(map(str, roots))}, where this process cannot "
         "write. Set TUTTI_TORCH_CACHE to a folder of your own."

@@ -343,21 +343,23 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
     return status;
 }
 
-/* A call of a group that has failed. Nothing is copied for it: a copy might wait for work of the device that does not end,
- * with its memory. The engine reports why the group has failed. */
-static void fail_before_copies(struct tti_task *t)
+/* The engine of a tensor on a device has failed, and will report why. Nothing is copied before: the copy, with its memory,
+ * might wait for work of the device that does not end. */
+static bool engine_has_failed(const struct tti_task *t)
 {
+    void *state;
     tutti_error cause;
-    const struct tti_group *g = t->call.group;
-    if (tti_group_on_device(g) && t->op.failed == TUTTI_OK && tti_group_failure(g, &cause) != TUTTI_OK) {
-        t->op.failed = TUTTI_REVOKED;
-    }
+    const tutti_backend *engine = engine_of(t, &state);
+    return tti_group_on_device(t->call.group) && t->op.failed == TUTTI_OK &&
+           tti_engine_failure(engine, state, &cause) != TUTTI_OK;
 }
 
 tutti_status tti_task_perform(struct tti_task *t)
 {
     tutti_status status = TUTTI_OK;
-    fail_before_copies(t);
+    if (engine_has_failed(t)) {
+        t->op.failed = TUTTI_REVOKED;
+    }
     if (t->op.failed == TUTTI_NO_MEMORY && !can_report(t)) {
         status = no_memory(t);
         if (t->call.group_size > 1) { /* a rank alone has nobody who would wait */

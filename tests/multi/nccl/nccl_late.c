@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2 timeout=120 trees=release,debug,address,undefined */
 /*
- * A tensor is not ready by the deadline: the call gets TIMEOUT and the group fails. The group ends although the device
- * still waits, and so does memory of its heap, which the driver would free only behind the device's work.
+ * A tensor is not ready by the deadline: the call gets TIMEOUT and the group fails. Its later calls and its end do not wait
+ * for the device, nor does the end of memory of its heap, which the driver would free only behind the device's work.
  */
 #include "nccl_support.h"
 
@@ -19,6 +19,11 @@ static void late(tutti_group *base, void *stream, uint32_t *word)
     }
     DLTensor t = tutti_tensor_1d(memory[0], &count, TUTTI_F32);
     t.device = tutti_group_device(g);
+    int64_t shape[] = {COUNT / 2};
+    int64_t strides[] = {2};
+    DLTensor strided = t;
+    strided.shape = shape;
+    strided.strides = strides;
     if (rank == 0) {
         EXPECT(cuda.wait_value(stream, word, 1, 0) == 0);
     }
@@ -26,7 +31,11 @@ static void late(tutti_group *base, void *stream, uint32_t *word)
         TUTTI_CALL(.flags = TUTTI_HAS_STREAM, .stream = stream, .timeout_ms = LATE_MS, .error = &err);
     const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, call);
     EXPECT(rank == 0 ? status == TUTTI_TIMEOUT : status != TUTTI_OK); /* the library may report that rank 0 is lost */
-    EXPECT_OK(tutti_free(g, memory[0], &err));                        /* the other block is left to the group's end */
+    const tutti_call *after =
+        TUTTI_CALL(.flags = TUTTI_HAS_STREAM, .stream = stream, .timeout_ms = TUTTI_FOREVER, .error = &err);
+    EXPECT(tutti_all_reduce(g, &t, &t, TUTTI_SUM, after) == TUTTI_REVOKED);
+    EXPECT(tutti_all_reduce(g, &strided, &strided, TUTTI_SUM, after) == TUTTI_REVOKED);
+    EXPECT_OK(tutti_free(g, memory[0], &err)); /* the other block is left to the group's end */
     EXPECT_OK(tutti_group_destroy(g, &err));
     EXPECT_OK(tutti_barrier(base, TUTTI_CALL(.error = &err)));
     *(_Atomic uint32_t *)word = 1;

@@ -15,11 +15,6 @@ static bool has_host_engine(const struct tti_group *g)
     return g->host_backend && g->host_backend != g->backend;
 }
 
-static tutti_status failure_of(const tutti_backend *backend, void *state, tutti_error *error)
-{
-    return backend->ops->failure ? backend->ops->failure(state, error) : TUTTI_OK;
-}
-
 uint32_t tti_group_capabilities(const struct tti_group *g)
 {
     uint32_t has = tti_engine_capabilities(g->backend, g->state);
@@ -38,8 +33,9 @@ uint32_t tti_group_capabilities(const struct tti_group *g)
 
 tutti_status tti_group_failure(const struct tti_group *g, tutti_error *error)
 {
-    tutti_status status = failure_of(g->backend, g->state, error);
-    return status == TUTTI_OK && has_host_engine(g) ? failure_of(g->host_backend, g->host_state, error) : status;
+    tutti_status status = tti_engine_failure(g->backend, g->state, error);
+    return status == TUTTI_OK && has_host_engine(g) ? tti_engine_failure(g->host_backend, g->host_state, error)
+                                                    : status;
 }
 
 tutti_status tti_group_revoked(const struct tti_group *g, tutti_error *error)
@@ -70,8 +66,8 @@ void tti_group_share_failure(struct tti_group *g, int32_t lane)
     if (!has_host_engine(g)) {
         return;
     }
-    const bool own_failed = failure_of(g->backend, g->state, &own) != TUTTI_OK;
-    const bool host_failed = failure_of(g->host_backend, g->host_state, &host) != TUTTI_OK;
+    const bool own_failed = tti_engine_failure(g->backend, g->state, &own) != TUTTI_OK;
+    const bool host_failed = tti_engine_failure(g->host_backend, g->host_state, &host) != TUTTI_OK;
     if (own_failed && !host_failed && g->host_backend->ops->abort) {
         g->host_backend->ops->abort(g->host_state, lane, &own);
     } else if (host_failed && !own_failed && g->backend->ops->abort) {
@@ -88,7 +84,7 @@ bool tti_group_abort(struct tti_group *g, int32_t lane, const tutti_error *cause
     tutti_error more;
     if (both && g->compares_all) { /* the ranks compare calls there, so that engine knows which rank is late */
         g->host_backend->ops->abort(g->host_state, lane, cause);
-        cause = failure_of(g->host_backend, g->host_state, &more) != TUTTI_OK ? &more : cause;
+        cause = tti_engine_failure(g->host_backend, g->host_state, &more) != TUTTI_OK ? &more : cause;
     }
     g->backend->ops->abort(g->state, lane, cause);
     if (both && !g->compares_all) {

@@ -14,6 +14,12 @@ static inline uint32_t tti_engine_capabilities(const tutti_backend *engine, void
     return engine->ops->capabilities ? engine->ops->capabilities(state) : engine->capabilities;
 }
 
+/* Why an engine has failed; OK if it has not. */
+static inline tutti_status tti_engine_failure(const tutti_backend *engine, void *state, tutti_error *error)
+{
+    return engine->ops->failure ? engine->ops->failure(state, error) : TUTTI_OK;
+}
+
 /* What the group promises: TUTTI_CAP_* bits. */
 uint32_t tti_group_capabilities(const struct tti_group *group);
 
