@@ -101,7 +101,7 @@ help:
 	@echo "make             build the library, the program \`tutti\` and the examples in build/"
 	@echo "make demo        train a network on Fashion-MNIST with one rank per CPU"
 	@echo "make demo-gpt    train a small GPT whose layers two ranks share, and let it write a paragraph (three minutes)"
-	@echo "make check       run every test, also under sanitizers, and every lint (about 12 minutes on two CPUs)"
+	@echo "make check       run every test, also under sanitizers, and every lint (12 to 19 minutes on two CPUs)"
 	@echo "make check-all   the same with all combinations of backends, ranks and settings: for every night"
 	@echo "make check-gpu   test device tensors on this machine's GPUs, into bench/results/gpu-NAME.txt"
 	@echo "make check-python build the wheel of python/, install it elsewhere, run its tests (needs PyPI)"
