@@ -59,14 +59,7 @@ def arm(main: Any) -> None:
     receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     receiver.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
     sender.setblocking(False)
-    write = sender.fileno()
-    try:
-        previous = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        if previous != -1:
-            signal.set_wakeup_fd(previous)
-    except ValueError:  # an interpreter that gets no signals
-        previous = 0
-    if previous != -1:
+    if not _take_descriptor(sender.fileno()):
         receiver.close()
         sender.close()
         _refused = True
@@ -76,14 +69,24 @@ def arm(main: Any) -> None:
     os.register_at_fork(after_in_child=_forked)
 
 
+def _take_descriptor(write: int) -> bool:
+    """Makes Python write signals to this descriptor, unless the program has one of its own."""
+    try:
+        previous = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    except ValueError:  # an interpreter that gets no signals
+        return False
+    if previous in (write, -1):
+        return True
+    signal.set_wakeup_fd(previous)
+    return False
+
+
 def _check() -> None:
     """Ends the watch if the program has set its own wakeup descriptor since, as asyncio's add_signal_handler does."""
     global armed, _refused, _checked_ns
     _checked_ns = time.monotonic_ns()
-    previous = signal.set_wakeup_fd(_write, warn_on_full_buffer=False)
-    if previous not in (_write, -1):  # -1: the program's is gone again
-        signal.set_wakeup_fd(previous)
-        armed, _refused = False, True
+    armed = _take_descriptor(_write)
+    _refused = not armed
 
 
 def _forked() -> None:

@@ -16,7 +16,7 @@ struct late {
     void *event;  /* recorded behind late work; NULL: this entry is memory to free */
     void *stream; /* of the work, to be destroyed with the event; NULL: the caller keeps it */
     void *memory; /* to free when all late work of the device has ended */
-    void (*free)(const void *owner, void *memory); /* how */
+    void (*free)(const void *owner, void *memory); /* of `memory` */
     const void *owner;
 };
 

@@ -349,9 +349,11 @@ static bool engine_has_failed(const struct tti_task *t)
 {
     void *state;
     tutti_error cause;
+    if (!tti_group_on_device(t->call.group) || t->op.failed != TUTTI_OK) {
+        return false;
+    }
     const tutti_backend *engine = engine_of(t, &state);
-    return tti_group_on_device(t->call.group) && t->op.failed == TUTTI_OK &&
-           tti_engine_failure(engine, state, &cause) != TUTTI_OK;
+    return tti_engine_failure(engine, state, &cause) != TUTTI_OK;
 }
 
 tutti_status tti_task_perform(struct tti_task *t)
