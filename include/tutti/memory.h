@@ -77,10 +77,13 @@ TUTTI_API tutti_status tutti_register(tutti_group *group, void *memory, size_t b
  * registered `memory`. No operation that uses it may be pending. When the last group that shares the heap is destroyed,
  * this happens automatically.
  *
+ * During the call, as much memory as the range has must be free.
+ *
  * INVALID_ARGUMENT on every rank if one range is not registered; BUSY if an unfinished message of any rank has its
- * tensor in the range: then nothing has changed. NO_MEMORY: the range stays in shared memory, which the engine no
- * longer uses, and may be freed. If other ranks do not call, or the group has failed, this rank's range is private all
- * the same; the status says why.
+ * tensor in the range; NO_MEMORY if the host or a control group has less memory than the ranks need: then nothing has
+ * changed. If other ranks do not call, or the group has failed, this rank's range is private all the same; the status
+ * says why. A range for which even then no memory is left stays in shared memory that the engine does not use, and may
+ * be freed.
  */
 TUTTI_API tutti_status tutti_unregister(tutti_group *group, void *memory, tutti_error *error);
 

@@ -159,7 +159,7 @@ struct tti_pair_control {
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
     _Atomic uint64_t target; /* where it wants that: the name of its tensor (p2p/large/zero_copy.c); 0 = in the ring */
     _Atomic uint64_t intent; /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
-    _Atomic uint64_t is_far; /* 1: the owner takes long to read what the peer writes: see p2p/large/single_copy.c */
+    _Atomic uint64_t distance; /* how far the owner is from what the peer writes: see p2p/large/single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };

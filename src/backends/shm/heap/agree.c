@@ -201,30 +201,44 @@ void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel
     put_own(v, channel, -1, NULL);
 }
 
+/* What the ranks of one control group want, and what it leaves them. All ranks decide alike. */
+static tutti_status check_limit(const struct tti_heap_view *v, const struct tti_heap_record *all, uint64_t cgroup,
+                                tutti_error *error)
+{
+    uint64_t wanted = 0;
+    uint64_t left = 0;
+    for (int r = 0; r < v->size; r++) {
+        if (all[r].available.cgroup == cgroup) {
+            wanted += all[r].bytes;
+            left = all[r].available.limit > left ? all[r].available.limit : left;
+        }
+    }
+    if (wanted > left) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, their control group leaves %llu",
+                             (unsigned long long)wanted, (unsigned long long)left);
+    }
+    return TUTTI_OK;
+}
+
 tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
                                       tutti_error *error)
 {
-    const uint64_t own = all[v->rank].available.cgroup;
-    uint64_t host = 0;
-    uint64_t limit = 0;
-    uint64_t host_left = 0;
-    uint64_t limit_left = 0;
+    uint64_t wanted = 0;
+    uint64_t left = 0;
     bool endless = false; /* the sum overflows */
     for (int r = 0; r < v->size; r++) {
-        endless = __builtin_add_overflow(host, all[r].bytes, &host) || endless;
-        host_left = all[r].available.host > host_left ? all[r].available.host : host_left;
-        if (all[r].available.cgroup == own) {
-            limit += !endless ? all[r].bytes : 0;
-            limit_left = all[r].available.limit > limit_left ? all[r].available.limit : limit_left;
+        endless = __builtin_add_overflow(wanted, all[r].bytes, &wanted) || endless;
+        left = all[r].available.host > left ? all[r].available.host : left;
+    }
+    if (endless || wanted > left) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, the host has %llu left",
+                             (unsigned long long)wanted, (unsigned long long)left);
+    }
+    tutti_status status = TUTTI_OK;
+    for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
+        if (r == 0 || all[r].available.cgroup != all[r - 1].available.cgroup) {
+            status = check_limit(v, all, all[r].available.cgroup, error);
         }
     }
-    if (endless || host > host_left) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, the host has %llu left",
-                             (unsigned long long)host, (unsigned long long)host_left);
-    }
-    if (limit > limit_left) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "the ranks want %llu bytes, their control group leaves %llu",
-                             (unsigned long long)limit, (unsigned long long)limit_left);
-    }
-    return TUTTI_OK;
+    return status;
 }

@@ -34,8 +34,9 @@ tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_hea
 /* For a rank that cannot hand over its descriptor: the others do not wait for it. */
 void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel);
 
-/* After the first round: NO_MEMORY if the host, or the control group of this rank, has less memory than all ranks want.
- * The rank that arrived last has read after all have freed what they free before, and before any takes memory. */
+/* After the first round: NO_MEMORY, on every rank, if the host or the control group of a rank has less memory than the
+ * ranks want. The rank that arrived last has read after all have freed what they free before, and before any takes
+ * memory. */
 tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
                                       tutti_error *error);
 

@@ -36,13 +36,29 @@ static struct tti_heap_region *region_of(const struct registration *x)
     return &x->view->shared->regions[x->index];
 }
 
+/* Private pages are taken while the shared ones still exist. Without this check the OOM killer ends a process. */
+static tutti_status check_memory_left(size_t bytes, tutti_error *error)
+{
+    const struct tti_available_memory left = tti_available_memory_read();
+    const uint64_t least = left.limit < left.host ? left.limit : left.host;
+    if (bytes > least) {
+        return tti_error_set(error, TUTTI_NO_MEMORY,
+                             "no memory to make %zu bytes private again, %llu are left; they stay shared memory", bytes,
+                             (unsigned long long)least);
+    }
+    return TUTTI_OK;
+}
+
 static tutti_status restore_part(const struct tti_heap_region *r, const struct tti_heap_part *part, tutti_error *error)
 {
+    tutti_status status = check_memory_left(part->bytes, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
     unsigned char *copy = mmap(NULL, part->bytes, PROT_READ, MAP_SHARED, r->fd, part->begin - r->base);
     if (copy == MAP_FAILED) {
         return tti_error_system(error, errno, "cannot map %zu bytes of registered memory beside it", part->bytes);
     }
-    tutti_status status = TUTTI_OK;
     if (mmap(part->begin, part->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
         MAP_FAILED) {
         status = tti_error_system(error, errno, "cannot make %zu bytes private again", part->bytes);
@@ -333,28 +349,43 @@ static void unmap_others(struct tti_heap_view *v, const struct tti_heap_record *
     pthread_mutex_unlock(&v->shared->lock);
 }
 
+/* The first round: whether the range of each rank can be made private, and the memory for that is available. */
+static tutti_status check_private(struct tti_heap_view *v, const void *memory, const tutti_exchange *exchange,
+                                  struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error)
+{
+    mine->region = find(v->shared, memory);
+    if (mine->region == 0) {
+        mine->status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p is not registered", memory);
+    } else if (is_used(v->shared, mine->region)) {
+        mine->status = tti_error_set(error, TUTTI_BUSY,
+                                     "a message that is under way has its tensor in the memory registered at %p; wait "
+                                     "for its end first",
+                                     memory);
+    } else {
+        mine->bytes = v->shared->regions[mine->region].bytes;
+        mine->available = tti_available_memory_read();
+    }
+    return tti_heap_agree(v, exchange, "unregister", mine, all, error);
+}
+
 tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tutti_exchange *exchange,
                                  tutti_error *error)
 {
-    struct tti_heap_record mine = {.region = find(v->shared, memory)};
+    struct tti_heap_record mine = {.status = TUTTI_OK};
     struct tti_heap_record *all = calloc((size_t)v->size, sizeof(*all));
     if (!all) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "unregister: no memory");
     }
-    if (mine.region == 0) {
-        mine.status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%p is not registered", memory);
-    } else if (is_used(v->shared, mine.region)) {
-        mine.status = tti_error_set(error, TUTTI_BUSY,
-                                    "a message that is under way has its tensor in the memory registered at %p; wait "
-                                    "for its end first",
-                                    memory);
+    tutti_status status = check_private(v, memory, exchange, &mine, all, error);
+    const bool group_failed = status != TUTTI_OK && status != TUTTI_INVALID_ARGUMENT && status != TUTTI_BUSY;
+    if (status == TUTTI_OK) {
+        status = tti_heap_check_available(v, all, error);
     }
-    tutti_status status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
     if (status == TUTTI_OK) {
         unmap_others(v, all);
         mine.status = tti_heap_end_region(v->shared, mine.region, error);
         status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
-    } else if (status != TUTTI_INVALID_ARGUMENT && status != TUTTI_BUSY && mine.region > 0) {
+    } else if (group_failed && mine.region > 0) {
         /* the other ranks cannot be notified, but the range must become private */
         tutti_error ignored;
         tti_heap_end_region(v->shared, mine.region, &ignored);

@@ -4,9 +4,10 @@
  * peer can reach: by its address in the sender's process, marked as such.
  *
  * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two
- * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). The
- * receiver measures how long it takes to read a line that the sender has just written, and publishes whether that is
- * far. Every STAGED_EVERY-th message uses the ring, so that the measurement goes on.
+ * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). If only
+ * one of them has a message for the other, the CPUs of both share the work in the ring, so the distance has to be
+ * larger. The receiver measures how long it takes to read a line that the sender has just written, and publishes the
+ * distance. Every STAGED_EVERY-th message uses the ring, so that the measurement goes on.
  *
  * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses
@@ -26,18 +27,24 @@
 
 #define STAGED_EVERY 32u   /* one message of so many goes through the rings */
 #define TIMED_FROM   8192u /* least bytes of a chunk in the ring */
-#define TIMED_EVERY  16u   /* one of so many of them */
-#define FAR_NS       150.0 /* to read a line that the sender has just written: near 30 to 90, far 250 to 350 */
-#define HYSTERESIS   1.2
+#define TIMED_EVERY  16u   /* one of so many of them; seldom the first of a message, which is read cold */
+#define HYSTERESIS   1.1
+
+enum { NEAR, FAR, VERY_FAR };
+
+/* How long it takes to read a line that the sender has just written: near 25 to 65, far 110 to 350. */
+static const double from_ns[] = {[FAR] = 90, [VERY_FAR] = 220};
 
 static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
 {
     if (e->tuning.single_copy_near != 0) {
         return bytes >= e->tuning.single_copy;
     }
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const bool receives = e->p2p->recvs || p->open_recvs > 0;
     /* relaxed, as the store in tti_p2p_measure_distance: a hint */
-    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->is_far, memory_order_relaxed) != 0 &&
-           e->p2p->peers[peer].large_sends++ % STAGED_EVERY != 0;
+    const uint64_t distance = atomic_load_explicit(&tti_pair(e, peer, e->rank)->distance, memory_order_relaxed);
+    return distance >= (receives ? FAR : VERY_FAR) && p->large_sends++ % STAGED_EVERY != 0;
 }
 
 uint64_t tti_p2p_single_copy_name(struct tti_engine *e, int peer, const void *memory, uint64_t bytes)
@@ -83,8 +90,8 @@ tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tt
 void tti_p2p_measure_distance(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    _Atomic uint64_t *is_far = &tti_pair(e, e->rank, peer)->is_far;
-    if (e->direct || bytes < TIMED_FROM || p->chunks++ % TIMED_EVERY != 0) {
+    _Atomic uint64_t *distance = &tti_pair(e, e->rank, peer)->distance;
+    if (e->direct || bytes < TIMED_FROM || p->chunks++ % TIMED_EVERY != TIMED_EVERY / 2) {
         return;
     }
     /* One line only: the speed of many depends on other users of the core. The first line of its page is read before,
@@ -97,9 +104,12 @@ void tti_p2p_measure_distance(struct tti_engine *e, int peer, const unsigned cha
     (void)atomic_load_explicit(page + TTI_PAGE / 2, memory_order_relaxed);
     tti_average(&p->line_ticks, (double)(tti_ticks() - before));
     const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: not known */
-    const uint64_t was = atomic_load_explicit(is_far, memory_order_relaxed);
-    const uint64_t is = ns > (was ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
+    const uint64_t was = atomic_load_explicit(distance, memory_order_relaxed);
+    uint64_t is = NEAR;
+    for (uint64_t level = FAR; level <= VERY_FAR; level++) {
+        is += ns > (was >= level ? from_ns[level] / HYSTERESIS : from_ns[level] * HYSTERESIS);
+    }
     if (is != was) {
-        atomic_store_explicit(is_far, is, memory_order_relaxed);
+        atomic_store_explicit(distance, is, memory_order_relaxed);
     }
 }

@@ -12,6 +12,10 @@
 #define MESSAGE 300001          /* elements: two chunks */
 #define NO_PID  0x7ffffff0u
 
+/* Distances of src/engine/p2p/large/single_copy.c. */
+#define FAR      1
+#define VERY_FAR 2
+
 static void wish(struct field *f, uint64_t from, bool near)
 {
     for (int r = 0; r < f->c.layout.size; r++) {
@@ -61,24 +65,54 @@ static void where_readers_are_far(void **state)
     struct field *f = field_open(2, false);
     wish(f, (uint64_t)8 << 20, false);
     const uint64_t n = MESSAGE * sizeof(int32_t);
-    _Atomic uint64_t *is_far = &tti_pair(f->c.engines[1], 1, 0)->is_far;
+    _Atomic uint64_t *distance = &tti_pair(f->c.engines[1], 1, 0)->distance;
     double *ticks = &f->c.engines[1]->p2p->peers[0].line_ticks;
     size_t once = 0;
     for (int i = 0; i < 66; i++) {
         *ticks = 1e6;
-        atomic_store(is_far, 1);
+        atomic_store(distance, VERY_FAR);
         once += pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n;
     }
     assert_true(once == 63);
     *ticks = TTI_AVERAGE_OPEN;
-    atomic_store(is_far, 0);
+    atomic_store(distance, 0);
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     assert_true(*ticks > 0);
-    *ticks = 1e12;           /* an average that a few readings do not change */
-    atomic_store(is_far, 0); /* independent of earlier measurements */
+    *ticks = 1e12;             /* an average that a few readings do not change */
+    atomic_store(distance, 0); /* independent of earlier measurements */
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
-    assert_true(atomic_load(is_far) == 1);
+    assert_true(atomic_load(distance) == VERY_FAR);
     assert_true(pass(f, PRIVATE, PRIVATE, FROM / 4 - 1, false) == 4 * (FROM - 4));
+    field_close(f);
+}
+
+/* In between the kernel copies only if the sender receives, too. */
+static void where_readers_are_rather_far(void **state)
+{
+    (void)state;
+    struct field *f = field_open(2, false);
+    wish(f, (uint64_t)8 << 20, false);
+    const uint64_t n = MESSAGE * sizeof(int32_t);
+    const int64_t count = 1000;
+    _Atomic uint64_t *distance = &tti_pair(f->c.engines[1], 1, 0)->distance;
+    atomic_store(distance, FAR);
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
+    tutti_op recv = recv_op(f->memory[0][HEAP], (size_t)count, 1, 9);
+    void *r = post(f, 0, &recv, LONG_MS);
+    atomic_store(distance, FAR);
+    f->c.engines[0]->p2p->peers[1].large_sends = 1; /* not one for the ring */
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n);
+    tutti_op send = send_op(f->memory[1][HEAP], &count, 0, 9);
+    void *s = post(f, 1, &send, LONG_MS);
+    while (!test(f, 0, r)) {
+        test(f, 1, s);
+    }
+    while (!test(f, 1, s)) {
+    }
+    assert_int_equal(end(f, 0, r), TUTTI_OK);
+    assert_int_equal(end(f, 1, s), TUTTI_OK);
+    atomic_store(distance, 0);
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     field_close(f);
 }
 
@@ -261,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(from_the_size_on),
         cmocka_unit_test(where_readers_are_far),
+        cmocka_unit_test(where_readers_are_rather_far),
         cmocka_unit_test(heap_of_the_receiver_is_better),
         cmocka_unit_test(unreadable_memory_is_sent),
         cmocka_unit_test(sender_gives_up),

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
+/*
+ * tutti_unregister where the host or the control group of one rank has too little memory: all ranks get NO_MEMORY, and
+ * nothing has changed. When the group is destroyed instead, the range keeps its content. fopen of this program stands
+ * before that of libc, so the test decides what the files of the system say.
+ */
+#include "heap_support.h"
+#include "time_limits.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES ((size_t)300000)
+
+enum shortage { NONE, OF_HOST, OF_CONTROL_GROUP };
+
+static enum shortage shortage;
+
+static const struct {
+    enum shortage in;
+    const char *path;
+    const char *text;
+} files[] = {
+    {OF_HOST, "/proc/meminfo", "MemAvailable: 4 kB\nSwapFree: 4 kB\n"},
+    {OF_CONTROL_GROUP, "/proc/self/cgroup", "0::/small\n"},
+    {OF_CONTROL_GROUP, "/sys/fs/cgroup/small/memory.max", "8192\n"},
+    {OF_CONTROL_GROUP, "/sys/fs/cgroup/small/memory.current", "4096\n"},
+};
+
+FILE *fopen(const char *path, const char *mode)
+{
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (files[i].in == shortage && strcmp(path, files[i].path) == 0) {
+            return fmemopen((void *)(uintptr_t)files[i].text, strlen(files[i].text), "r");
+        }
+    }
+    FILE *(*real)(const char *, const char *) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "fopen");
+    return real ? real(path, mode) : NULL;
+}
+
+static void refused(tutti_group *g, unsigned char *memory, bool is_short, enum shortage kind, const char *reason)
+{
+    EXPECT_OK(tutti_register(g, memory, BYTES, &err));
+    shortage = is_short ? kind : NONE;
+    EXPECT_ERROR(TUTTI_NO_MEMORY, reason, tutti_unregister(g, memory, &err));
+    shortage = NONE;
+    check_sum(g, memory, BYTES / sizeof(float));
+    EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "registered", tutti_register(g, memory, BYTES, &err)); /* it still is */
+    EXPECT_OK(tutti_unregister(g, memory, &err));
+    check_sum(g, memory, BYTES / sizeof(float));
+}
+
+/* A group that ends cannot ask for anything: the range stays shared memory, with its content. */
+static void destroyed(unsigned char *memory)
+{
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm"), &g, &err));
+    memset(memory, 7, BYTES);
+    EXPECT_OK(tutti_register(g, memory, BYTES, &err));
+    shortage = OF_HOST;
+    EXPECT_OK(tutti_group_destroy(g, &err));
+    shortage = NONE;
+    EXPECT(memory[0] == 7 && memory[BYTES - 1] == 7 && memcmp(memory, memory + 1, BYTES - 1) == 0);
+    memset(memory, 1, BYTES);
+}
+
+int main(void)
+{
+    tutti_group *world = NULL;
+    unsigned char *memory = calloc(1, BYTES);
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm"), &world, &err));
+    if (failures == 0 && memory) {
+        refused(world, memory, true, OF_HOST, "the host has 8192 left");
+        refused(world, memory, tutti_group_rank(world) == 1, OF_CONTROL_GROUP, "control group leaves 4096");
+        destroyed(memory);
+    }
+    EXPECT_OK(tutti_finalize(&err));
+    free(memory);
+    return failures != 0 || !memory;
+}
