@@ -153,6 +153,7 @@ struct tti_lane {
     struct tti_stage rings[2];       /* the second one may have no bytes: see memory/stage.c */
     struct tti_stage *stage;         /* the one in use        */
     uint32_t publications;           /* of large calls, or those in the small ring */
+    uint32_t probes;                 /* calls in which the distance may be measured */
     double publish_ticks;            /* time to change a line that another rank has read: a running average */
     uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher; 0 = the full spin pays          */
     _Atomic uint64_t holds_heap;     /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */

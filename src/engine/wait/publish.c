@@ -99,7 +99,7 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 #define SAMPLE_FROM   16384 /* bytes of a span, or of a call: below, a sample costs more than it gains */
 #define SAMPLE_EVERY  4
 #define SAMPLE_WEIGHT 0.25
-#define PROBE_EVERY   8   /* calls */
+#define PROBE_EVERY   8   /* calls of at least so many bytes */
 #define SAMPLE_MOST   4.0 /* times the average: a longer sample was an interrupt, perhaps */
 
 void tti_average(double *average, double ticks)
@@ -138,13 +138,15 @@ void tti_lane_publish_large(struct tti_lane *lane, _Atomic uint64_t *word, uint6
 void tti_probe_distance(struct tti_lane *lane, size_t bytes)
 {
     const struct tti_engine *e = lane->engine;
-    const uint64_t step = lane->call % PROBE_EVERY;
     if (!tti_stage_has_far(lane) || bytes < SAMPLE_FROM) {
         return;
     }
+    /* Small calls in between do not count: a line that changes without having been read would seem near. */
+    const uint32_t number = lane->probes++;
+    const uint32_t step = number % PROBE_EVERY;
     /* relaxed: the values do not matter */
     if (step == 0) {
-        const uint64_t ahead = 1 + lane->call / PROBE_EVERY % (uint64_t)(e->size - 1);
+        const uint64_t ahead = 1 + number / PROBE_EVERY % (uint64_t)(e->size - 1);
         (void)atomic_load_explicit(tti_position_of(lane, (int)(((uint64_t)e->rank + ahead) % (uint64_t)e->size)),
                                    memory_order_relaxed);
     } else if (step == PROBE_EVERY / 2) {

@@ -318,6 +318,32 @@ static void random_calls(void **state)
     run_random(5, 8192, 0, 1000);
 }
 
+/* Each large call is followed by a small one. None publishes a position, so the distance has to be probed. */
+static int large_and_small(struct cluster *c, int rank)
+{
+    const struct reference_call large = {
+        .size = 2, .kind = TUTTI_OP_ALL_GATHER, .dtype = TUTTI_I32, .rows = 1, .count = 8192};
+    const struct reference_call small = {.size = 2, .kind = TUTTI_OP_BARRIER, .dtype = TUTTI_I8, .rows = 1};
+    int failures = 0;
+    for (int i = 0; i < 32; i++) {
+        failures += run_call(c->engines[rank], 0, &large, NULL);
+        failures += run_call(c->engines[rank], 0, &small, NULL);
+    }
+    return failures;
+}
+
+static void distance_is_probed_between_small_calls(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(rings_open(&c, 2, 1, 65536, 16), 0);
+    assert_int_equal(cluster_run(&c, large_and_small), 0);
+    for (int rank = 0; rank < 2; rank++) {
+        assert_true(c.engines[rank]->lanes[0].publish_ticks > 0);
+    }
+    cluster_close(&c);
+}
+
 /* Plays the backend that commits memory of a ring, and the other rank meanwhile. */
 struct supply {
     struct pair *pair;
@@ -424,6 +450,7 @@ int main(void)
         cmocka_unit_test(no_memory_for_the_first_ring),
         cmocka_unit_test(failure_between_chunks),
         cmocka_unit_test(random_calls),
+        cmocka_unit_test(distance_is_probed_between_small_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
