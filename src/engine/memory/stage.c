@@ -34,9 +34,10 @@
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 
-#define FAR_NS     100.0 /* publishing takes longer: the readers have another third-level cache */
-#define HYSTERESIS 1.2
-#define STEP       (UINT64_C(256) << 10) /* bytes made ready between two checks of the alarm: some 0.2 ms */
+#define FAR_NS      100.0 /* publishing takes longer: the readers have another third-level cache */
+#define HYSTERESIS  1.2
+#define SHARED_FROM ((size_t)16 << 10)
+#define STEP        (UINT64_C(256) << 10) /* bytes made ready between two checks of the alarm: some 0.2 ms */
 
 /* Larger spans begin at pages, where the hardware stops prefetching. Otherwise it would fetch lines of the next span
  * into the reader's cache while the writer is about to write them. For small spans that costs less than one more
@@ -116,12 +117,18 @@ static tutti_status commit(struct tti_lane *lane, struct tti_stage *s, tutti_sta
     return status;
 }
 
-/* Whether the readers are so far away that their ring is better. */
 static bool readers_are_far(const struct tti_lane *lane)
 {
     const double ns = lane->publish_ticks / lane->engine->ticks_per_ns;
     const bool is_far = tti_stage_is_far(lane);
     return ns > 0 ? ns >= (is_far ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS) : is_far;
+}
+
+/* Whether the ring for far readers is better. Where ranks share CPUs small spans lose by it, since some readers take them
+ * out of the caches of this very CPU (docs/decisions/0024). */
+static bool far_ring_pays(const struct tti_lane *lane, size_t stride)
+{
+    return (lane->engine->ranks_per_cpu <= 1 || stride >= SHARED_FROM) && readers_are_far(lane);
 }
 
 /* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, if it holds enough
@@ -133,7 +140,7 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
         return TUTTI_OK;
     }
     const bool suits =
-        tti_stage_has_far(lane) ? readers_are_far(lane) : small && stride * TTI_STAGE_SPANS <= second->ring;
+        tti_stage_has_far(lane) ? far_ring_pays(lane, stride) : small && stride * TTI_STAGE_SPANS <= second->ring;
     struct tti_stage *wanted = suits ? second : &lane->rings[0];
     if (wanted == lane->stage) {
         return TUTTI_OK;

@@ -123,6 +123,7 @@ static int count_call(struct tti_engine *e, tutti_operation kind, size_t count, 
                                      .count = count,
                                      .in_place = in_place && kind != TUTTI_OP_ALL_TO_ALL};
     uint64_t moved = 0;
+    e->ranks_per_cpu = seem_far ? 1 : e->ranks_per_cpu; /* so that calls of all sizes take the ring for far readers */
     e->lanes[0].publish_ticks = seem_far ? 1e6 * e->ticks_per_ns : 0;
     int failures = run_call(e, 0, &c, &moved);
     failures += seem_far && !e->direct && !tti_stage_is_far(&e->lanes[0]);

@@ -39,7 +39,13 @@ static int rings_open(struct cluster *c, int size, int lanes, size_t window, siz
     struct tti_tuning tuning;
     tti_tuning_make(size, &wishes, &tuning);
     tuning.second = quarters * tuning.stage / 4;
-    return cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0});
+    if (cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0}) != 0) {
+        return -1;
+    }
+    for (int r = 0; r < size; r++) {
+        c->engines[r]->ranks_per_cpu = 1; /* whatever machine the test runs on, calls of all sizes take either ring */
+    }
+    return 0;
 }
 
 /* Sets whether readers seem far away; this decides which ring the next call takes. */
@@ -332,6 +338,29 @@ static int large_and_small(struct cluster *c, int rank)
     return failures;
 }
 
+/* Whether a call with far readers takes their ring. */
+static bool takes_far_ring(struct pair *p, size_t stride, double ranks_per_cpu)
+{
+    tutti_status mark;
+    p->owner->engine->ranks_per_cpu = ranks_per_cpu;
+    seem_far(p->owner, true);
+    p->owner->call++;
+    assert_int_equal(tti_stage_begin(p->owner, stride, false, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_OK);
+    return p->owner->stage == &p->owner->rings[1];
+}
+
+static void ring_where_ranks_share_cpus(void **state)
+{
+    (void)state;
+    struct pair p;
+    pair_open(&p, 65536, 16);
+    assert_true(takes_far_ring(&p, 4096, 1));
+    assert_false(takes_far_ring(&p, 4096, 2));
+    assert_true(takes_far_ring(&p, 16384, 2));
+    cluster_close(&p.cluster);
+}
+
 static void distance_is_probed_between_small_calls(void **state)
 {
     (void)state;
@@ -450,6 +479,7 @@ int main(void)
         cmocka_unit_test(no_memory_for_the_first_ring),
         cmocka_unit_test(failure_between_chunks),
         cmocka_unit_test(random_calls),
+        cmocka_unit_test(ring_where_ranks_share_cpus),
         cmocka_unit_test(distance_is_probed_between_small_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
