@@ -21,6 +21,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -41,8 +42,9 @@ MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
 # What a test prints: the ledger's programs a line for each backend, `tutti check` at its beginning.
 ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
 NOTHING = "nothing"  # a function that no test calls
-# Seconds. A test that hangs without the function has noticed that it is missing, after five times its own time at the least.
-TIME_LIMIT, OWN_TIME_LIMIT = 4, 400
+# Seconds. A test that hangs without the function has noticed that it is missing, after five times its own time at the least;
+# one that spins, when a process of it has had twice that time of a CPU, which no other test needs longer.
+TIME_LIMIT, OWN_TIME_LIMIT, HANGS, SPINS = 4, 400, 5, 2
 
 
 def run(*command, **options):
@@ -147,16 +149,17 @@ def write_replacement(build, function, path):
         "-ltutti", input=code)
 
 
-def passes(build, test, library, limit):
-    """Whether the test passes while the library comes before Tutti and MPI."""
+def passes(build, test, library, limit, cpu_limit):
+    """Whether the test passes while the library comes before Tutti and MPI, within both limits."""
     properties = {p["name"]: p["value"] for p in build.tests[test].get("properties", [])}
     environment = os.environ | dict(v.split("=", 1) for v in properties.get("ENVIRONMENT", []))
     if test.startswith(PYTHON):  # ctypes asks the library itself, so a preloaded one has no effect
         environment["TUTTI_LIBRARY"] = str(for_python(library))
     else:  # the launcher of an MPI job needs MPI whole: only its ranks load the library
         environment["TUTTI_TEST_PRELOAD" if test.startswith(MPI) else "LD_PRELOAD"] = str(library)
-    process = subprocess.Popen(build.tests[test]["command"], env=environment, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    limited = ["prlimit", f"--cpu={math.ceil(cpu_limit)}", "--core=0"] + build.tests[test]["command"]
+    process = subprocess.Popen(limited, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True,
                                cwd=properties.get("WORKING_DIRECTORY", build.directory))
     try:
         return process.wait(timeout=limit) == 0
@@ -182,7 +185,7 @@ def prove(build, rows, every_backend):
 
         def time_test(test):
             begin = time.monotonic()
-            good = passes(build, test, library[NOTHING], OWN_TIME_LIMIT)
+            good = passes(build, test, library[NOTHING], OWN_TIME_LIMIT, OWN_TIME_LIMIT)
             own_time[test] = time.monotonic() - begin
             return good
 
@@ -191,7 +194,9 @@ def prove(build, rows, every_backend):
             for tests in wanted[function]:
                 for test in sorted(set(tests) - unusable, key=own_time.get):
                     if (function, test) not in noticed:
-                        noticed[function, test] = not passes(build, test, library[function], TIME_LIMIT + 5 * own_time[test])
+                        own = own_time[test]
+                        noticed[function, test] = not passes(build, test, library[function], TIME_LIMIT + HANGS * own,
+                                                             TIME_LIMIT + SPINS * own)
                     if noticed[function, test]:
                         break
 

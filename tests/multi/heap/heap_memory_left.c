@@ -44,11 +44,13 @@ FILE *fopen(const char *path, const char *mode)
     return real ? real(path, mode) : NULL;
 }
 
-static void refused(tutti_group *g, unsigned char *memory, bool is_short, enum shortage kind, const char *reason)
+/* `lacks`: the rank that has too little; -1: all. */
+static void refused(tutti_group *g, unsigned char *memory, int lacks, enum shortage kind, const char *reason)
 {
     EXPECT_OK(tutti_register(g, memory, BYTES, &err));
-    shortage = is_short ? kind : NONE;
+    shortage = lacks < 0 || lacks == tutti_group_rank(g) ? kind : NONE;
     EXPECT_ERROR(TUTTI_NO_MEMORY, reason, tutti_unregister(g, memory, &err));
+    EXPECT(lacks < 0 || err.suspect == lacks);
     shortage = NONE;
     check_sum(g, memory, BYTES / sizeof(float));
     EXPECT_ERROR(TUTTI_INVALID_ARGUMENT, "registered", tutti_register(g, memory, BYTES, &err)); /* it still is */
@@ -76,8 +78,8 @@ int main(void)
     unsigned char *memory = calloc(1, BYTES);
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.timeout_ms = LONG_MS, .backend = "shm"), &world, &err));
     if (failures == 0 && memory) {
-        refused(world, memory, true, OF_HOST, "the host has 8192 left");
-        refused(world, memory, tutti_group_rank(world) == 1, OF_CONTROL_GROUP, "control group leaves 4096");
+        refused(world, memory, -1, OF_HOST, "the host has 8192 left");
+        refused(world, memory, 1, OF_CONTROL_GROUP, "control group leaves 4096");
         destroyed(memory);
     }
     EXPECT_OK(tutti_finalize(&err));

@@ -239,6 +239,9 @@ tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struc
         if (r == 0 || all[r].available.cgroup != all[r - 1].available.cgroup) {
             status = check_limit(v, all, all[r].available.cgroup, error);
         }
+        if (status != TUTTI_OK) {
+            error->suspect = r;
+        }
     }
     return status;
 }
