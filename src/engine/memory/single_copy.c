@@ -5,9 +5,9 @@
  *
  * A rank publishes the address of its tensor in its own process, marked as such. Peers hand that address to the kernel
  * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
- * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all of ranks that share
- * CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes less memory
- * bandwidth. p2p/large/single_copy.c uses it for messages. Each rank decides by the distance of its readers; if not all
+ * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all and a scatter of medium size of
+ * ranks that share CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes less
+ * memory bandwidth. p2p/large/single_copy.c uses it for messages. Each rank decides by the distance of its readers; if not all
  * decide for it, all stage.
  *
  * Reductions need all inputs at once, and push results, so they stage.
@@ -122,12 +122,15 @@ static bool is_pulled(tutti_operation kind)
            kind == TUTTI_OP_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
 }
 
-/* The size of a call from which on the kernel copies; by default only where measurements favour it. */
+/* The size of this call from which on the kernel copies; by default only where measurements favour it. */
 static uint64_t least_bytes(const struct tti_lane *lane, tutti_operation kind)
 {
     const struct tti_tuning *t = &lane->engine->tuning;
     if (t->single_copy_near != 0) {
         return is_pulled(kind) ? t->single_copy : TTI_TUNING_NEVER;
+    }
+    if (kind == TUTTI_OP_SCATTER && lane->bytes <= t->single_copy_scatter) {
+        return TTI_SCATTER_LEAST;
     }
     if (kind != TUTTI_OP_ALL_TO_ALL) {
         return TTI_TUNING_NEVER; /* a stage that many read is written once */

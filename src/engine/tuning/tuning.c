@@ -51,6 +51,8 @@
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
  *   From the size on at which the tensors of all ranks together are twice the last-level caches.
+ * single_copy_scatter: with two and more ranks a CPU, a scatter of medium size is better copied once, too, up to a
+ *   quarter of the last-level caches.
  * stream_copied, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
  *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
  * single_copy: the kernel copies a large all_to_all of far ranks. Many ranks with a CPU each use up the bandwidth of
@@ -282,6 +284,12 @@ static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
     return gains ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
 }
 
+static uint64_t scatter_for(int size, int cpus, const struct tti_profile *p)
+{
+    const bool gains = cpus > 0 && size >= 2 * cpus && p->model != TTI_MODEL_ZEN_5;
+    return gains ? caches_of(size, cpus, p) / 4 : 0;
+}
+
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
 {
     return wish >= 0 ? (uint64_t)wish : otherwise;
@@ -324,6 +332,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus)),
         .single_copy_near = overrides->single_copy >= 0,
         .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
+        .single_copy_scatter = overrides->no_single_copy ? 0 : scatter_for(size, cpus, &p),
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};

@@ -20,7 +20,8 @@ struct tti_tuning {
     uint64_t zero_copy;               /* from this size on, tensors in the heap are not staged */
     uint64_t single_copy;             /* and the kernel copies private ones, if the ranks are far apart ... */
     uint64_t single_copy_near;        /* ... or, if this is not 0, always */
-    uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs */
+    uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs ... */
+    uint64_t single_copy_scatter;     /* ... or of a scatter: from TTI_SCATTER_LEAST up to this size; 0 = none */
     /* results go past the caches if the tensors of all ranks are at least so large (memory/caches.c): */
     uint64_t stream_direct; /* copied from tensor to tensor, or by a broadcast, gather or scatter */
     uint64_t stream_copied; /* copied out of a stage by others */
@@ -34,6 +35,8 @@ struct tti_tuning {
 #define TTI_SHARED_SPIN_NS 500
 
 #define TTI_TUNING_NEVER (UINT64_C(1) << 62)
+
+#define TTI_SCATTER_LEAST (UINT64_C(1) << 20)
 
 /* Settings of the user. */
 struct tti_tuning_overrides {

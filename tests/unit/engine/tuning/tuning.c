@@ -188,6 +188,8 @@ static void test_caches(void **state)
     assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
     assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, 2 * p.l3_bytes / 16);
     assert_int_equal(fit(16, 5, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
+    assert_int_equal(fit(16, 8, &p).single_copy_scatter, 2 * p.l3_bytes / 4);
+    assert_int_equal(fit(16, 9, &p).single_copy_scatter, 0);
     p.stream_mbs = p.memory_mbs;
     assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
 
@@ -210,6 +212,7 @@ static void test_caches(void **state)
     assert_true(fit(2, 1, &p).one_shot < fit(2, 1, &p).window);
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
     assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
+    assert_int_equal(fit(16, 4, &p).single_copy_scatter, 0);
     p.model = TTI_MODEL_OTHER;
 
     assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
