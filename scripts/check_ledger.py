@@ -43,8 +43,8 @@ MPI_FUNCTION = re.compile(r"MPI_[A-Z][a-z]\w*")
 ON_BACKEND = re.compile(r"\bon backend (\w+)$|^tutti check .*, backend (\w+)\b", re.M)
 NOTHING = "nothing"  # a function that no test calls
 # Seconds. A test that hangs without the function has noticed that it is missing, after five times its own time at the least;
-# one that spins, when a process of it has had twice that time of a CPU, which no other test needs longer.
-TIME_LIMIT, OWN_TIME_LIMIT, HANGS, SPINS = 4, 400, 5, 2
+# one that spins, when a process of it has taken all CPUs for as long as the test took before.
+TIME_LIMIT, OWN_TIME_LIMIT, HANGS, SPINS = 4, 400, 5, len(os.sched_getaffinity(0))
 
 
 def run(*command, **options):

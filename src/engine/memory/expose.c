@@ -80,6 +80,20 @@ static size_t output_extent(const tutti_op *op)
     return op->count * tti_dtype_size(op->dtype);
 }
 
+/* The kernel copies from this rank's tensors, if it can. */
+static void expose_to_kernel(struct tti_lane *lane, const tutti_op *op)
+{
+    const int rank = lane->engine->rank;
+    const bool input = peers_need_input(op, rank);
+    const bool output = peers_need_output(op, rank);
+    if ((!input || tti_single_copy_readable(op->src, input_extent(lane, op, rank))) &&
+        (!output || tti_single_copy_readable(op->dst, output_extent(op)))) {
+        lane->input = input ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->src : 0;
+        lane->output = output ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->dst : 0;
+        lane->exposed = true;
+    }
+}
+
 void tti_expose(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
@@ -103,9 +117,7 @@ void tti_expose(struct tti_lane *lane, const tutti_op *op)
     lane->input = lane->exposed ? input : 0;
     lane->output = lane->exposed ? output : 0;
     if (!lane->exposed && tti_single_copy_wanted(lane, op)) {
-        lane->input = peers_need_input(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->src : 0;
-        lane->output = peers_need_output(op, e->rank) ? TTI_SINGLE_COPY_NAME | (uintptr_t)op->dst : 0;
-        lane->exposed = true;
+        expose_to_kernel(lane, op);
     }
 }
 

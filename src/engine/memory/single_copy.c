@@ -6,21 +6,25 @@
  * A rank publishes the address of its tensor in its own process, marked as such. Peers hand that address to the kernel
  * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
  * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all and a scatter of medium size of
- * ranks that share CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes less
- * memory bandwidth. p2p/large/single_copy.c uses it for messages. Each rank decides by the distance of its readers; if not all
- * decide for it, all stage.
+ * ranks that share CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes
+ * less memory bandwidth. p2p/large/single_copy.c uses it for messages. In an all_to_all each rank decides by the
+ * distance of its readers, and if not all decide for it, all stage. In a scatter the root decides.
  *
  * Reductions need all inputs at once, and push results, so they stage.
  *
  * The right to read another process needs the same user, no ptrace restrictions, and one namespace of process numbers.
- * When the group is made, each rank tests it by reading a word of every other rank, and publishes the result.
+ * When the group is made, each rank tests it by reading a word of every other rank, and publishes the result. Before a
+ * rank offers a tensor in a collective it tests what may have changed since: a process that takes another user, or asks
+ * for no dumps, can no longer be read.
  */
 #define _GNU_SOURCE
 #include "engine/memory/single_copy.h"
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/process/proc.h"
 #include "engine/failure/fault.h"
@@ -145,6 +149,15 @@ bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op)
         return false; /* it would take a system call for each row */
     }
     return lane->bytes >= least_bytes(lane, op->kind) && tti_single_copy_all_can(lane->engine);
+}
+
+bool tti_single_copy_readable(const void *memory, size_t bytes)
+{
+    unsigned char byte[2];
+    const struct iovec here[] = {{.iov_base = &byte[0], .iov_len = 1}, {.iov_base = &byte[1], .iov_len = 1}};
+    const struct iovec there[] = {{.iov_base = (void *)(uintptr_t)memory, .iov_len = 1},
+                                  {.iov_base = (unsigned char *)(uintptr_t)memory + bytes - 1, .iov_len = 1}};
+    return bytes == 0 || (prctl(PR_GET_DUMPABLE) == 1 && process_vm_readv(getpid(), here, 2, there, 2, 0) == 2);
 }
 
 bool tti_single_copy_allowed(const struct tti_lane *lane)

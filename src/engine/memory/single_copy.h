@@ -19,6 +19,8 @@ bool tti_single_copy_all_can(struct tti_engine *e);
 /* Whether this rank wants its private tensors to be read in this call / whether a peer may want it. */
 bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op);
 bool tti_single_copy_allowed(const struct tti_lane *lane);
+/* Whether this process may be read still, and the kernel reads its memory (not that of a device) at both ends. */
+bool tti_single_copy_readable(const void *memory, size_t bytes);
 /* Whether this rank has offered its tensors like that in this call. */
 bool tti_single_copy_offered(const struct tti_lane *lane);
 

@@ -99,7 +99,7 @@ void tti_publish(const struct tti_engine *e, int channel, _Atomic uint64_t *word
 #define SAMPLE_FROM   16384 /* bytes of a span, or of a call: below, a sample costs more than it gains */
 #define SAMPLE_EVERY  4
 #define SAMPLE_WEIGHT 0.25
-#define PROBE_EVERY   8   /* calls of at least so many bytes */
+#define PROBE_EVERY   8   /* calls of SAMPLE_FROM bytes and more */
 #define SAMPLE_MOST   4.0 /* times the average: a longer sample was an interrupt, perhaps */
 
 void tti_average(double *average, double ticks)

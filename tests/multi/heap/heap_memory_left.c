@@ -58,6 +58,23 @@ static void refused(tutti_group *g, unsigned char *memory, int lacks, enum short
     check_sum(g, memory, BYTES / sizeof(float));
 }
 
+static bool is_shared_memory(const unsigned char *memory)
+{
+    char line[512];
+    bool shared = false;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && !shared && fgets(line, sizeof(line), f)) {
+        unsigned long begin = 0;
+        unsigned long end = 0;
+        shared = sscanf(line, "%lx-%lx", &begin, &end) == 2 && (unsigned long)memory >= begin &&
+                 (unsigned long)memory < end && strstr(line, "tutti-registered");
+    }
+    if (f) {
+        fclose(f);
+    }
+    return shared;
+}
+
 /* A group that ends cannot ask for anything: the range stays shared memory, with its content. */
 static void destroyed(unsigned char *memory)
 {
@@ -68,6 +85,7 @@ static void destroyed(unsigned char *memory)
     shortage = OF_HOST;
     EXPECT_OK(tutti_group_destroy(g, &err));
     shortage = NONE;
+    EXPECT(is_shared_memory(memory + BYTES / 2));
     EXPECT(memory[0] == 7 && memory[BYTES - 1] == 7 && memcmp(memory, memory + 1, BYTES - 1) == 0);
     memset(memory, 1, BYTES);
 }

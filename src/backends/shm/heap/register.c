@@ -384,6 +384,9 @@ tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tu
     if (status == TUTTI_OK) {
         unmap_others(v, all);
         mine.status = tti_heap_end_region(v->shared, mine.region, error);
+        if (mine.status == TUTTI_NO_MEMORY) {
+            mine.status = TUTTI_SYSTEM; /* NO_MEMORY means that nothing has changed */
+        }
         status = tti_heap_agree(v, exchange, "unregister", &mine, all, error);
     } else if (group_failed && mine.region > 0) {
         /* the other ranks cannot be notified, but the range must become private */

@@ -2,23 +2,26 @@
 /* tutti-test: timeout=120 */
 /*
  * Private tensors that the kernel reads for a collective. If an owner names memory that cannot be read, both sides
- * return the reason, and no rank waits.
+ * return the reason, and no rank waits. What is offered, and the size of a scatter that is.
  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "unit/engine/engine_support.h"
+#include "engine/memory/single_copy.h"
+#include "unit/engine/engine_calls.h"
 
 #define COUNT 65536 /* elements: whole pages */
 #define BYTES (COUNT * sizeof(int32_t))
+#define PAGE  ((size_t)4096)
 
-/* The tensors of rank 1, whose first part is unmapped, and of rank 0. */
+/* The tensors of rank 1, a page of whose first part cannot be read, and of rank 0. */
 static int32_t *broken;
 static int32_t *whole;
 static tutti_operation kind;
@@ -35,7 +38,7 @@ static const struct case_of {
     {TUTTI_OP_ALL_TO_ALL, 0, 2 * COUNT},
 };
 
-/* Rank 1 exposes only the unmapped part. */
+/* Rank 1 exposes only its first part. */
 static int call(struct cluster *c, int rank)
 {
     int32_t *in = rank == 1 ? broken : whole;
@@ -68,7 +71,7 @@ static void both_sides_report_the_cause(void **state)
     tti_tuning_make(2, &wishes, &tuning);
     broken = pages_of(2 * BYTES);
     whole = pages_of(6 * BYTES);
-    assert_int_equal(mprotect(broken, BYTES, PROT_NONE), 0);
+    assert_int_equal(mprotect((char *)broken + BYTES / 2 / PAGE * PAGE, PAGE, PROT_NONE), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct cluster c;
         assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
@@ -86,9 +89,59 @@ static void both_sides_report_the_cause(void **state)
     munmap(whole, 6 * BYTES);
 }
 
+/* Only what the kernel reads for another process is offered: not memory that is unreadable at an end, and nothing once
+ * the process does not want to be dumped. */
+static void what_can_be_read(void **state)
+{
+    (void)state;
+    char *memory = pages_of(3 * PAGE);
+    assert_int_equal(mprotect(memory + 2 * PAGE, PAGE, PROT_NONE), 0);
+    assert_true(tti_single_copy_readable(memory, 2 * PAGE));
+    assert_true(tti_single_copy_readable(memory, 0));
+    assert_false(tti_single_copy_readable(memory, 2 * PAGE + 1));
+    assert_false(tti_single_copy_readable(memory + 2 * PAGE, 1));
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
+    assert_false(tti_single_copy_readable(memory, PAGE));
+    assert_int_equal(prctl(PR_SET_DUMPABLE, 1), 0);
+    assert_true(tti_single_copy_readable(memory, PAGE));
+    munmap(memory, 3 * PAGE);
+}
+
+/* By default, where ranks share CPUs. */
+static int scatter(struct cluster *c, int rank)
+{
+    const struct reference_call medium = {.kind = TUTTI_OP_SCATTER,
+                                          .dtype = TUTTI_I32,
+                                          .size = 2,
+                                          .rows = 1,
+                                          .count = TTI_SCATTER_LEAST / 2 / sizeof(int32_t)};
+    struct reference_call small = medium;
+    struct reference_call large = medium;
+    small.count--;
+    large.count++;
+    struct tti_lane *lane = &c->engines[rank]->lanes[0];
+    int failures = run_call(c->engines[rank], 0, &medium, NULL) + (lane->algorithm != TTI_ALGORITHM_SINGLE_COPY);
+    failures += run_call(c->engines[rank], 0, &small, NULL) + (lane->algorithm == TTI_ALGORITHM_SINGLE_COPY);
+    return failures + run_call(c->engines[rank], 0, &large, NULL) + (lane->algorithm == TTI_ALGORITHM_SINGLE_COPY);
+}
+
+static void scatter_of_medium_size(void **state)
+{
+    (void)state;
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning tuning;
+    struct cluster c;
+    tti_tuning_make(2, &wishes, &tuning);
+    tuning.single_copy_scatter = TTI_SCATTER_LEAST;
+    assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+    assert_int_equal(cluster_run(&c, scatter), 0);
+    cluster_close(&c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_sides_report_the_cause)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_sides_report_the_cause),
+                                       cmocka_unit_test(what_can_be_read), cmocka_unit_test(scatter_of_medium_size)};
     if (!kernel_copies()) {
         return 77;
     }
