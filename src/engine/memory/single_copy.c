@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -157,7 +158,9 @@ bool tti_single_copy_readable(const void *memory, size_t bytes)
     const struct iovec here[] = {{.iov_base = &byte[0], .iov_len = 1}, {.iov_base = &byte[1], .iov_len = 1}};
     const struct iovec there[] = {{.iov_base = (void *)(uintptr_t)memory, .iov_len = 1},
                                   {.iov_base = (unsigned char *)(uintptr_t)memory + bytes - 1, .iov_len = 1}};
-    return bytes == 0 || (prctl(PR_GET_DUMPABLE) == 1 && process_vm_readv(getpid(), here, 2, there, 2, 0) == 2);
+    /* by this thread's number: the main thread's has no memory once that thread has ended */
+    const pid_t self = (pid_t)syscall(SYS_gettid);
+    return bytes == 0 || (prctl(PR_GET_DUMPABLE) == 1 && process_vm_readv(self, here, 2, there, 2, 0) == 2);
 }
 
 bool tti_single_copy_allowed(const struct tti_lane *lane)
