@@ -44,13 +44,6 @@ static inline size_t reference_part(const struct reference_joined *j, int r)
     return j->rows * (size_t)j->counts[r];
 }
 
-/* Where element i of part r lies. */
-static inline size_t reference_place(const struct reference_joined *j, int r, size_t i)
-{
-    size_t own = (size_t)j->counts[r];
-    return j->rows == 1 ? j->before[r] + i : i / own * j->width + j->before[r] + i % own;
-}
-
 /* Some parts are empty. */
 static inline int64_t reference_uneven(const struct reference_call *c, int from, int to)
 {
@@ -139,49 +132,57 @@ static inline size_t reference_output(const struct reference_call *c, int rank)
     }
 }
 
-/* Element i of a rank's input. */
-static inline uint32_t reference_value(const struct reference_call *c, int rank, size_t i)
+/* Adds the elements from `from` on of a rank's input to n values. */
+static inline void reference_add(const struct reference_call *c, int rank, size_t from, size_t n, uint32_t *values)
 {
-    uint32_t h = (uint32_t)i * 0x9e3779b1u + (c->seed * 31 + (uint32_t)rank) * 0x85ebca77u;
-    h = (h ^ h >> 15) * 0xc2b2ae3du;
-    uint32_t v = h >> 8;
-    return c->dtype == TUTTI_F32 ? v % 4096 : c->dtype == TUTTI_BF16 ? v % 32 : v;
+    const uint32_t mask = c->dtype == TUTTI_F32 ? 4095 : c->dtype == TUTTI_BF16 ? 31 : UINT32_MAX;
+    const uint32_t start = (c->seed * 31 + (uint32_t)rank) * 0x85ebca77u;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t h = (uint32_t)(from + i) * 0x9e3779b1u + start;
+        values[i] += ((h ^ h >> 15) * 0xc2b2ae3du) >> 8 & mask;
+    }
 }
 
-static inline void reference_store(tutti_dtype dtype, unsigned char *to, size_t i, uint32_t value)
+/* Writes n values from element i on; one loop for each dtype. */
+static inline void reference_store(tutti_dtype dtype, unsigned char *to, size_t i, const uint32_t *values, size_t n)
 {
     if (dtype == TUTTI_I8) {
-        to[i] = (unsigned char)value;
-    } else if (dtype == TUTTI_I32) {
-        memcpy(to + 4 * i, &value, 4);
-    } else {
-        float f = (float)value;
-        if (dtype == TUTTI_F32) {
-            memcpy(to + 4 * i, &f, 4);
-        } else { /* the upper half: exact for whole numbers below 256 */
-            uint32_t bits;
-            memcpy(&bits, &f, sizeof(bits));
-            uint16_t half = (uint16_t)(bits >> 16);
-            memcpy(to + 2 * i, &half, 2);
+        for (size_t k = 0; k < n; k++) {
+            to[i + k] = (unsigned char)values[k];
         }
+    } else if (dtype == TUTTI_I32) {
+        memcpy(to + 4 * i, values, 4 * n);
+    } else if (dtype == TUTTI_F32) {
+        for (size_t k = 0; k < n; k++) {
+            const float f = (float)values[k];
+            memcpy(to + 4 * (i + k), &f, 4);
+        }
+    } else { /* the upper half: exact for whole numbers below 256 */
+        for (size_t k = 0; k < n; k++) {
+            const float f = (float)values[k];
+            memcpy(to + 2 * (i + k), (const unsigned char *)&f + 2, 2);
+        }
+    }
+}
+
+/* Writes into `output`, from element `to` on, the sum of n elements from `from` on of the ranks [first, last]. */
+static inline void reference_run_of(const struct reference_call *c, int first, int last, size_t from, size_t n,
+                                    unsigned char *output, size_t to)
+{
+    enum { BLOCK = 256 };
+    for (size_t done = 0; done < n; done += BLOCK) {
+        const size_t part = n - done < BLOCK ? n - done : BLOCK;
+        uint32_t values[BLOCK] = {0};
+        for (int r = first; r <= last; r++) {
+            reference_add(c, r, from + done, part, values);
+        }
+        reference_store(c->dtype, output, to + done, values, part);
     }
 }
 
 static inline void reference_fill(const struct reference_call *c, int rank, unsigned char *input)
 {
-    size_t n = reference_input(c, rank);
-    for (size_t i = 0; i < n; i++) {
-        reference_store(c->dtype, input, i, reference_value(c, rank, i));
-    }
-}
-
-static inline uint32_t reference_sum(const struct reference_call *c, size_t i)
-{
-    uint32_t sum = 0;
-    for (int r = 0; r < c->size; r++) {
-        sum += reference_value(c, r, i);
-    }
-    return sum;
+    reference_run_of(c, rank, rank, 0, reference_input(c, rank), input, 0);
 }
 
 /* The expected output of `rank`. */
@@ -189,24 +190,27 @@ static inline void reference_result(const struct reference_call *c, int rank, un
 {
     const struct reference_joined sent = reference_sent(c, rank);
     const struct reference_joined received = reference_received(c, rank);
-    bool joins = c->kind == TUTTI_OP_ALL_GATHER || c->kind == TUTTI_OP_GATHER || c->kind == TUTTI_OP_ALL_TO_ALL;
-    size_t n = joins ? 0 : reference_output(c, rank);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t v = c->kind == TUTTI_OP_BROADCAST        ? reference_value(c, c->root, i)
-                     : c->kind == TUTTI_OP_SCATTER        ? reference_value(c, c->root, reference_place(&sent, rank, i))
-                     : c->kind == TUTTI_OP_REDUCE_SCATTER ? reference_sum(c, reference_place(&sent, rank, i))
-                                                          : reference_sum(c, i);
-        reference_store(c->dtype, output, i, v);
-    }
-    if (!joins || reference_output(c, rank) == 0) {
+    const bool joins = c->kind == TUTTI_OP_ALL_GATHER || c->kind == TUTTI_OP_GATHER || c->kind == TUTTI_OP_ALL_TO_ALL;
+    const bool parts = c->kind == TUTTI_OP_SCATTER || c->kind == TUTTI_OP_REDUCE_SCATTER;
+    const bool one = c->kind == TUTTI_OP_BROADCAST || c->kind == TUTTI_OP_SCATTER;
+    const int first = one ? c->root : 0;
+    const int last = one ? c->root : c->size - 1;
+    const size_t own = (size_t)sent.counts[rank];
+    if (reference_output(c, rank) == 0) {
         return;
     }
-    for (int r = 0; r < c->size; r++) {
+    if (!joins && !parts) {
+        reference_run_of(c, first, last, 0, reference_output(c, rank), output, 0);
+    }
+    for (size_t row = 0; parts && row < c->rows; row++) {
+        reference_run_of(c, first, last, row * sent.width + sent.before[rank], own, output, row * own);
+    }
+    for (int r = 0; joins && r < c->size; r++) {
         const struct reference_joined theirs = reference_sent(c, r);
-        size_t part = reference_part(&received, r);
-        for (size_t i = 0; i < part; i++) {
-            size_t from = c->kind == TUTTI_OP_ALL_TO_ALL ? reference_place(&theirs, rank, i) : i;
-            reference_store(c->dtype, output, reference_place(&received, r, i), reference_value(c, r, from));
+        const size_t count = (size_t)received.counts[r];
+        for (size_t row = 0; row < c->rows; row++) {
+            const size_t from = c->kind == TUTTI_OP_ALL_TO_ALL ? row * theirs.width + theirs.before[rank] : row * count;
+            reference_run_of(c, r, r, from, count, output, row * received.width + received.before[r]);
         }
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folds of integers and bool: the four widths of int_type.h, and bool. */
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/isa/table.h"
@@ -52,6 +53,32 @@ typedef uint16_t any_u16 __attribute__((aligned(1), may_alias));
 typedef uint32_t any_u32 __attribute__((aligned(1), may_alias));
 typedef uint64_t any_u64 __attribute__((aligned(1), may_alias));
 
+/* Bitwise ops know no elements: those of bytes serve all widths. */
+TTI_INLINE uint8_t bits_identity(uint8_t element)
+{
+    return element;
+}
+
+TTI_INLINE uint8_t bits_combine(const tutti_reduce_op op, uint8_t a, uint8_t x)
+{
+    return op == TUTTI_BAND ? a & x : op == TUTTI_BOR ? a | x : a ^ x;
+}
+
+TTI_INLINE uint8_t bits_factor(double factor)
+{
+    return (uint8_t)wrapped(factor);
+}
+
+#define FOLD_TYPE    bits
+#define FOLD_ELEMENT any_u8
+#define FOLD_VALUE   uint8_t
+#define FOLD_LOAD    bits_identity
+#define FOLD_STORE   bits_identity
+#define FOLD_COMBINE bits_combine
+#define FOLD_FACTOR  bits_factor
+#define FOLD_OPS(X)  X(BAND) X(BOR) X(BXOR)
+#include "kernels/isa/fold_loops.h"
+
 #define INT_SIGNED   i8
 #define INT_UNSIGNED u8
 #define INT_ELEMENT  any_i8
@@ -84,10 +111,11 @@ typedef uint64_t any_u64 __attribute__((aligned(1), may_alias));
 #define UINT_VALUE   uint64_t
 #include "kernels/isa/int_type.h"
 
-/* Every byte except 0 is true; results are 0 or 1. LAND, LOR and BXOR suffice for all ops of bool. */
-TTI_INLINE uint8_t combine_bool(const tutti_reduce_op op, uint8_t a, uint8_t x)
+/* Every byte except 0 is true; results are 0 or 1. LAND and LOR are those of u8, and with BXOR suffice for all ops. */
+TTI_INLINE uint8_t boolean_combine(const tutti_reduce_op op, uint8_t a, uint8_t x)
 {
-    return op == TUTTI_LAND ? a & x : op == TUTTI_LOR ? a | x : a ^ x;
+    (void)op;
+    return a ^ x;
 }
 
 #define FOLD_TYPE    boolean
@@ -95,13 +123,13 @@ TTI_INLINE uint8_t combine_bool(const tutti_reduce_op op, uint8_t a, uint8_t x)
 #define FOLD_VALUE   uint8_t
 #define FOLD_LOAD    u8_truth
 #define FOLD_STORE   u8_load
-#define FOLD_COMBINE combine_bool
+#define FOLD_COMBINE boolean_combine
 #define FOLD_FACTOR  u8_factor
-#define FOLD_OPS(X)  X(LAND) X(LOR) X(BXOR)
+#define FOLD_OPS(X)  X(BXOR)
 #include "kernels/isa/fold_loops.h"
 
 tti_fold_ops TTI_ISA_NAME(tti_fold_bool) = {
-    [TUTTI_SUM] = boolean_LOR,   [TUTTI_PRODUCT] = boolean_LAND, [TUTTI_MIN] = boolean_LAND,
-    [TUTTI_MAX] = boolean_LOR,   [TUTTI_BAND] = boolean_LAND,    [TUTTI_BOR] = boolean_LOR,
-    [TUTTI_BXOR] = boolean_BXOR, [TUTTI_LAND] = boolean_LAND,    [TUTTI_LOR] = boolean_LOR,
+    [TUTTI_SUM] = u8_truth_LOR,  [TUTTI_PRODUCT] = u8_truth_LAND, [TUTTI_MIN] = u8_truth_LAND,
+    [TUTTI_MAX] = u8_truth_LOR,  [TUTTI_BAND] = u8_truth_LAND,    [TUTTI_BOR] = u8_truth_LOR,
+    [TUTTI_BXOR] = boolean_BXOR, [TUTTI_LAND] = u8_truth_LAND,    [TUTTI_LOR] = u8_truth_LOR,
 };

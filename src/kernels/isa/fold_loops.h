@@ -62,9 +62,11 @@ TTI_INLINE void FOLD_NAME(direct)(FOLD_ELEMENT *dst, const void *const *src, con
     }
 }
 
-/* tile[i] = the fold of itself, unless k is 0, and `step` sources from source k on; step is a constant. */
-TTI_INLINE void FOLD_NAME(onto_tile)(FOLD_VALUE *tile, const void *const *src, size_t k, const size_t step, size_t from,
-                                     size_t count, const tutti_reduce_op op, const double *scales)
+/* tile[i] = the fold of `step` sources from source k on; unless k is the first one, of itself before them. `step` and
+ * `first` are constants. */
+TTI_INLINE void FOLD_NAME(onto_tile)(FOLD_VALUE *tile, const void *const *src, size_t k, const size_t step,
+                                     const bool first, size_t from, size_t count, const tutti_reduce_op op,
+                                     const double *scales)
 {
     const FOLD_ELEMENT *source[4];
     FOLD_VALUE scale[4];
@@ -75,28 +77,17 @@ TTI_INLINE void FOLD_NAME(onto_tile)(FOLD_VALUE *tile, const void *const *src, s
         __asm__ volatile("" : "+r"(source[j]));
         scale[j] = FOLD_NAME(source_factor)(op, scales, k + j);
     }
-    if (k == 0) {
-        TTI_INDEPENDENT
-        for (size_t i = 0; i < count; i++) {
-            FOLD_VALUE value = FOLD_NAME(fetch)(&source[0][i], op, scale[0]);
-            for (size_t j = 1; j < step; j++) {
-                value = FOLD_COMBINE(op, value, FOLD_NAME(fetch)(&source[j][i], op, scale[j]));
-            }
-            tile[i] = value;
+    TTI_INDEPENDENT
+    for (size_t i = 0; i < count; i++) {
+        FOLD_VALUE value = first ? FOLD_NAME(fetch)(&source[0][i], op, scale[0]) : tile[i];
+        for (size_t j = first; j < step; j++) {
+            value = FOLD_COMBINE(op, value, FOLD_NAME(fetch)(&source[j][i], op, scale[j]));
         }
-    } else {
-        TTI_INDEPENDENT
-        for (size_t i = 0; i < count; i++) {
-            FOLD_VALUE value = tile[i];
-            for (size_t j = 0; j < step; j++) {
-                value = FOLD_COMBINE(op, value, FOLD_NAME(fetch)(&source[j][i], op, scale[j]));
-            }
-            tile[i] = value;
-        }
+        tile[i] = value;
     }
 }
 
-/* All elements of n > 4 sources, or of one. */
+/* All elements of n > 4 sources. */
 TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size_t n, size_t count,
                                  const tutti_reduce_op op, const double *scales)
 {
@@ -104,17 +95,13 @@ TTI_INLINE void FOLD_NAME(tiled)(FOLD_ELEMENT *dst, const void *const *src, size
     const size_t size = sizeof(tile) / sizeof(tile[0]);
     for (size_t done = 0; done < count; done += size) {
         const size_t part = count - done < size ? count - done : size;
-        size_t k = n < 4 ? 1 : 4;
-        if (n < 4) {
-            FOLD_NAME(onto_tile)(tile, src, 0, 1, done, part, op, scales);
-        } else {
-            FOLD_NAME(onto_tile)(tile, src, 0, 4, done, part, op, scales);
-        }
+        size_t k = 4;
+        FOLD_NAME(onto_tile)(tile, src, 0, 4, true, done, part, op, scales);
         for (; k + 4 <= n; k += 4) {
-            FOLD_NAME(onto_tile)(tile, src, k, 4, done, part, op, scales);
+            FOLD_NAME(onto_tile)(tile, src, k, 4, false, done, part, op, scales);
         }
         for (; k < n; k++) {
-            FOLD_NAME(onto_tile)(tile, src, k, 1, done, part, op, scales);
+            FOLD_NAME(onto_tile)(tile, src, k, 1, false, done, part, op, scales);
         }
         TTI_INDEPENDENT
         for (size_t i = 0; i < part; i++) {
@@ -127,6 +114,9 @@ TTI_INLINE void FOLD_NAME(run)(void *dst, const void *const *src, size_t n, size
                                const double *scales)
 {
     switch (n) {
+    case 1:
+        FOLD_NAME(direct)(dst, src, 1, count, op, scales);
+        break;
     case 2:
         FOLD_NAME(direct)(dst, src, 2, count, op, scales);
         break;

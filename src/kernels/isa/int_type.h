@@ -32,12 +32,6 @@ TTI_INLINE UINT_VALUE UINT_NAME(combine)(const tutti_reduce_op op, UINT_VALUE a,
         return a < x ? a : x;
     case TUTTI_MAX:
         return a > x ? a : x;
-    case TUTTI_BAND:
-        return a & x;
-    case TUTTI_BOR:
-        return a | x;
-    case TUTTI_BXOR:
-        return a ^ x;
     default:
         return (UINT_VALUE)(a + x);
     }
@@ -97,7 +91,7 @@ TTI_INLINE INT_VALUE INT_NAME(truncate)(int64_t value)
 #define FOLD_STORE   UINT_NAME(load)
 #define FOLD_COMBINE UINT_NAME(combine)
 #define FOLD_FACTOR  UINT_NAME(factor)
-#define FOLD_OPS(X)  X(SUM) X(PRODUCT) X(MIN) X(MAX) X(PREMUL_SUM) X(BAND) X(BOR) X(BXOR)
+#define FOLD_OPS(X)  X(SUM) X(PRODUCT) X(MIN) X(MAX) X(PREMUL_SUM)
 #include "kernels/isa/fold_loops.h"
 
 #define FOLD_TYPE    UINT_NAME(truth)
@@ -139,6 +133,16 @@ TTI_INLINE INT_VALUE INT_NAME(truncate)(int64_t value)
 #define FOLD_FACTOR  factor_sum_signed
 #define FOLD_OPS(X)  X(AVG)
 #include "kernels/isa/fold_loops.h"
+
+#define BITWISE_FUNCTION(op)                                                                                           \
+    static void UINT_NAME(op)(void *dst, const void *const *src, size_t n, size_t count, const double *scales)         \
+    {                                                                                                                  \
+        bits_##op(dst, src, n, count * sizeof(UINT_VALUE), scales);                                                    \
+    }
+BITWISE_FUNCTION(BAND)
+BITWISE_FUNCTION(BOR)
+BITWISE_FUNCTION(BXOR)
+#undef BITWISE_FUNCTION
 
 tti_fold_ops TTI_ISA_NAME(TTI_JOIN(tti_fold, INT_UNSIGNED)) = {
     [TUTTI_SUM] = UINT_NAME(SUM),       [TUTTI_PRODUCT] = UINT_NAME(PRODUCT),

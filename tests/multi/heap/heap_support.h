@@ -25,8 +25,9 @@ static inline void check_sum_of(tutti_group *g, float *in, float *out, int64_t c
 static inline void check_sum(tutti_group *g, void *memory, size_t count)
 {
     float *data = memory;
+    const size_t rank = (size_t)tutti_group_rank(g);
     for (size_t i = 0; i < count; i++) {
-        data[i] = (float)(i % 1000 + (size_t)tutti_group_rank(g));
+        data[i] = (float)(i % 1000 + rank);
     }
     check_sum_of(g, data, data, (int64_t)count);
 }
