@@ -132,8 +132,13 @@ static inline size_t reference_output(const struct reference_call *c, int rank)
     }
 }
 
+/* Sanitizers see the blocks below when they are copied to a tensor. */
+#define REFERENCE_UNSEEN __attribute__((no_sanitize("address", "thread", "undefined")))
+#define REFERENCE_BLOCK  256
+
 /* Adds the elements from `from` on of a rank's input to n values. */
-static inline void reference_add(const struct reference_call *c, int rank, size_t from, size_t n, uint32_t *values)
+static inline REFERENCE_UNSEEN void reference_add(const struct reference_call *c, int rank, size_t from, size_t n,
+                                                  uint32_t *values)
 {
     const uint32_t mask = c->dtype == TUTTI_F32 ? 4095 : c->dtype == TUTTI_BF16 ? 31 : UINT32_MAX;
     const uint32_t start = (c->seed * 31 + (uint32_t)rank) * 0x85ebca77u;
@@ -143,25 +148,30 @@ static inline void reference_add(const struct reference_call *c, int rank, size_
     }
 }
 
-/* Writes n values from element i on; one loop for each dtype. */
-static inline void reference_store(tutti_dtype dtype, unsigned char *to, size_t i, const uint32_t *values, size_t n)
+/* Converts n values; one loop for each dtype. */
+static inline REFERENCE_UNSEEN void reference_convert(tutti_dtype dtype, const uint32_t *values, size_t n, void *block)
 {
-    if (dtype == TUTTI_I8) {
-        for (size_t k = 0; k < n; k++) {
-            to[i + k] = (unsigned char)values[k];
-        }
-    } else if (dtype == TUTTI_I32) {
-        memcpy(to + 4 * i, values, 4 * n);
-    } else if (dtype == TUTTI_F32) {
-        for (size_t k = 0; k < n; k++) {
-            const float f = (float)values[k];
-            memcpy(to + 4 * (i + k), &f, 4);
-        }
-    } else { /* the upper half: exact for whole numbers below 256 */
-        for (size_t k = 0; k < n; k++) {
-            const float f = (float)values[k];
-            memcpy(to + 2 * (i + k), (const unsigned char *)&f + 2, 2);
-        }
+    union {
+        uint8_t i8[REFERENCE_BLOCK];
+        uint16_t bf16[REFERENCE_BLOCK];
+        uint32_t i32[REFERENCE_BLOCK];
+        float f32[REFERENCE_BLOCK];
+    } *const to = block;
+    for (size_t i = 0; dtype == TUTTI_I8 && i < n; i++) {
+        to->i8[i] = (uint8_t)values[i];
+    }
+    for (size_t i = 0; dtype == TUTTI_I32 && i < n; i++) {
+        to->i32[i] = values[i];
+    }
+    for (size_t i = 0; dtype == TUTTI_F32 && i < n; i++) {
+        to->f32[i] = (float)values[i];
+    }
+    for (size_t i = 0; dtype == TUTTI_BF16 && i < n; i++) { /* the upper half: exact for whole numbers below 256 */
+        const union {
+            float value;
+            uint32_t bits;
+        } f = {(float)values[i]};
+        to->bf16[i] = (uint16_t)(f.bits >> 16);
     }
 }
 
@@ -169,14 +179,16 @@ static inline void reference_store(tutti_dtype dtype, unsigned char *to, size_t 
 static inline void reference_run_of(const struct reference_call *c, int first, int last, size_t from, size_t n,
                                     unsigned char *output, size_t to)
 {
-    enum { BLOCK = 256 };
-    for (size_t done = 0; done < n; done += BLOCK) {
-        const size_t part = n - done < BLOCK ? n - done : BLOCK;
-        uint32_t values[BLOCK] = {0};
+    const size_t element = tutti_dtype_size(c->dtype);
+    for (size_t done = 0; done < n; done += REFERENCE_BLOCK) {
+        const size_t part = n - done < REFERENCE_BLOCK ? n - done : REFERENCE_BLOCK;
+        uint32_t values[REFERENCE_BLOCK] = {0};
+        uint32_t block[REFERENCE_BLOCK];
         for (int r = first; r <= last; r++) {
             reference_add(c, r, from + done, part, values);
         }
-        reference_store(c->dtype, output, to + done, values, part);
+        reference_convert(c->dtype, values, part, block);
+        memcpy(output + (to + done) * element, block, part * element);
     }
 }
 

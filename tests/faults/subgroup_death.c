@@ -123,7 +123,8 @@ static bool run(int round)
     for (int32_t rank = 0; rank < size; rank++) {
         pids[rank] = start_actor(take_part, rank);
     }
-    while (atomic_load(&shared->ready) < size) {
+    for (int64_t begun = now_ns();
+         atomic_load(&shared->ready) < size && now_ns() - begun < INT64_C(1000000000) * LIMIT_S;) {
         pause_us(1000);
     }
     pause_us(rand() % 20000);

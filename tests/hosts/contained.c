@@ -39,9 +39,10 @@ static int sum(tutti_group *g, float *memory, int64_t n, const char *what)
 {
     tutti_error e = {0};
     const int size = tutti_group_size(g);
+    const float own = (float)(tutti_group_rank(g) + 1);
     DLTensor t = tutti_tensor_1d(memory, &n, TUTTI_F32);
     for (int64_t i = 0; i < n; i++) {
-        memory[i] = (float)(tutti_group_rank(g) + 1);
+        memory[i] = own;
     }
     if (tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)) != TUTTI_OK) {
         return fail(what, &e);

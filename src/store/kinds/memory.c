@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "store/fork_safety.h"
 #include "store/server/table.h"
 
@@ -30,11 +31,18 @@ struct memory_store {
     struct shared_table *shared;
 };
 
-static struct shared_table *tables;
+/* By a hash of the name: a program may have thousands of groups that it opened by themselves. */
+#define BUCKETS 256
+static struct shared_table *tables[BUCKETS];
 
 static void forget_tables(void)
 {
-    tables = NULL;
+    memset(tables, 0, sizeof(tables));
+}
+
+static struct shared_table **bucket_of(const char *name)
+{
+    return &tables[tti_hash_fold(tti_hash_text(TTI_HASH_EMPTY, name)) % BUCKETS];
 }
 
 static struct shared_table *shared_of(struct tti_store *store)
@@ -168,7 +176,7 @@ static void memory_close(struct tti_store *store)
     tti_process_lock();
     bool last = --shared->stores == 0;
     if (last) {
-        struct shared_table **link = &tables;
+        struct shared_table **link = bucket_of(shared->name);
         while (*link != shared) {
             link = &(*link)->next;
         }
@@ -196,12 +204,15 @@ static const struct tti_store_kind memory_kind = {
 /* The table of that name, made if there is none; called with the process lock held. */
 static struct shared_table *find_or_make(const char *name)
 {
-    for (struct shared_table *shared = tables; shared; shared = shared->next) {
-        if (strcmp(shared->name, name) == 0) {
-            return shared;
-        }
+    struct shared_table **bucket = bucket_of(name);
+    struct shared_table *shared = *bucket;
+    while (shared && strcmp(shared->name, name) != 0) {
+        shared = shared->next;
     }
-    struct shared_table *shared = calloc(1, sizeof(*shared));
+    if (shared) {
+        return shared;
+    }
+    shared = calloc(1, sizeof(*shared));
     if (!shared) {
         return NULL;
     }
@@ -212,8 +223,8 @@ static struct shared_table *find_or_make(const char *name)
     pthread_condattr_destroy(&attributes);
     pthread_mutex_init(&shared->lock, NULL);
     strcpy(shared->name, name); /* store.c has checked the length */
-    shared->next = tables;
-    tables = shared;
+    shared->next = *bucket;
+    *bucket = shared;
     return shared;
 }
 

@@ -214,9 +214,10 @@ static void exchange(tutti_group *g, int32_t seed)
 {
     static _Thread_local int32_t data[200000];
     const int64_t count = 200000;
+    const int32_t rank = tutti_group_rank(g);
     tutti_error e;
     for (int64_t i = 0; i < count; i++) {
-        data[i] = (int32_t)i + seed + tutti_group_rank(g);
+        data[i] = (int32_t)i + seed + rank;
     }
     DLTensor t = tutti_tensor_1d(data, &count, TUTTI_I32);
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));

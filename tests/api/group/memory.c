@@ -27,8 +27,9 @@ static void check_memory(tutti_group *g, size_t bytes)
     }
     int64_t count = (int64_t)(bytes / sizeof(float));
     float *data = memory;
+    const int32_t rank = tutti_group_rank(g);
     for (int64_t i = 0; i < count; i++) {
-        data[i] = (float)(i % 100 + tutti_group_rank(g));
+        data[i] = (float)(i % 100 + rank);
     }
     DLTensor t = tutti_tensor_1d(data, &count, TUTTI_F32);
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
@@ -41,7 +42,7 @@ static void check_memory(tutti_group *g, size_t bytes)
     }
     EXPECT_OK(tutti_free(g, memory, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "not memory", tutti_free(g, memory, &e));
-    EXPECT(e.operation == TUTTI_OP_FREE && e.rank == tutti_group_rank(g));
+    EXPECT(e.operation == TUTTI_OP_FREE && e.rank == rank);
 }
 
 static void use(tutti_group *g)

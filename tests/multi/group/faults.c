@@ -44,13 +44,14 @@ static tutti_group *fresh(tutti_group *world, int32_t lanes)
 static tutti_status sum(tutti_group *g, int64_t count, const tutti_call *call)
 {
     static _Thread_local float data[70000];
+    const float size = (float)tutti_group_size(g);
     for (int64_t i = 0; i < count; i++) {
         data[i] = 1;
     }
     DLTensor t = tutti_tensor_1d(data, &count, TUTTI_F32);
     tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, call);
     for (int64_t i = 0; status == TUTTI_OK && i < count; i++) {
-        status = data[i] == (float)tutti_group_size(g) ? TUTTI_OK : TUTTI_INTERNAL;
+        status = data[i] == size ? TUTTI_OK : TUTTI_INTERNAL;
     }
     return status;
 }

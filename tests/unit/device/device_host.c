@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /*
  * The functions above a device's table, without a driver: the host's own table, waiting, and packing of strided tensors
  * by two-dimensional copies. The device for packing is made of memcpy and refuses what copy engines refuse. The

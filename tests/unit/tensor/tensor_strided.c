@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /*
  * Packing and unpacking of strided tensors, and the classification of their layouts, against element-by-element
  * references.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /* Dtypes and reduce ops by name, their counterparts in DLPack, and the helpers that describe memory as a tensor. */
 #include <setjmp.h>
 #include <stdarg.h>

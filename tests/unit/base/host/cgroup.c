@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /* The CPU quota of control groups, read from trees of files like those of the kernel and of containers. */
 #include "base/host/cgroup.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: trees=release,debug,address,undefined */
 /* The engine's table of the heap: names and addresses at every boundary, orphans, and the allocation of an arena. */
 #include <setjmp.h>
 #include <stdarg.h>
