@@ -31,15 +31,16 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
     set(isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 endif()
 if(isa_sources)
+    # This check takes half of the time to compile them, and AddressSanitizer sees each access beyond a tensor. An option of
+    # a source comes behind those of its target.
+    if(TUTTI_SANITIZE STREQUAL "address,undefined")
+        set_property(SOURCE ${isa_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow)
+    endif()
     foreach(isa IN LISTS isa_names)
         tutti_add_objects(tutti_isa_${isa} ${isa_sources})
         target_compile_definitions(tutti_isa_${isa} PRIVATE TTI_ISA=${isa})
         target_compile_options(tutti_isa_${isa} PRIVATE
             -O3 -g1 -ffp-contract=off -fno-trapping-math -fno-math-errno ${isa_flags_${isa}})
-        # This check takes half of the time to compile them, and AddressSanitizer sees each access beyond a tensor.
-        if(TUTTI_SANITIZE STREQUAL "address,undefined")
-            target_compile_options(tutti_isa_${isa} PRIVATE -fno-sanitize=pointer-overflow)
-        endif()
     endforeach()
 endif()
 get_property(all_objects GLOBAL PROPERTY tutti_objects)

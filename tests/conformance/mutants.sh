@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=600 trees=release,debug
+# tutti-test: seconds=65 timeout=600 trees=release,debug
 #
 # Proves that the conformance suite can fail. For every collective, and for every kind of fault that the harness checks,
 # one rank's output is changed after the call (TUTTI_CHECK_SABOTAGE, see tools/check/sabotage.c), and the suite has to

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
+/* tutti-test: seconds=35 ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
  * A newcomer of a growing group is killed at the n-th message that it sends while it joins, for all n. Once it has left
  * its record, the members name it by rank and process. Before that, they name it by rank, at their deadline. Their own

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,3 timeout=300 trees=release,debug,address,undefined */
+/* tutti-test: seconds=35 ranks=2,3 timeout=300 trees=release,debug,address,undefined */
 /*
  * Kernels without futex_waitv, without robust lists, or without both: ranks still notice deaths and ranks that leave,
  * since they poll the life words or /proc more often. Nothing else changes. In containers ranks may not read each

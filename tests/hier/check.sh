@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=600 cpus=3 trees=release,debug,address,undefined
+# tutti-test: seconds=65 timeout=600 cpus=3 trees=release,debug,address,undefined
 #
 # The hierarchical backend on this machine, with ranks that pretend to be on several hosts: the conformance suite with even,
 # uneven and interleaved hosts, the choices of "auto", and the combinations that are refused.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300 trees=release
+# tutti-test: seconds=50 timeout=300 trees=release
 #
 # A short part of the conformance suite over hosts with networks of their own, with uneven ranks and interleaved. The
 # whole suite, by hand:

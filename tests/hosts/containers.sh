@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300 trees=release,debug
+# tutti-test: seconds=60 timeout=300 trees=release,debug
 #
 # Ranks in containers: each has PID and mount namespaces of its own and is process 1 there, as container launchers start
 # it. If the ranks have one network namespace or one directory in common, they still share memory. If not, the group's

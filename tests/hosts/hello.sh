@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300 trees=release,debug
+# tutti-test: seconds=60 timeout=300 trees=release,debug
 # Jobs on several hosts: every rank is there once, on its host, and finds all others. Hosts may have different numbers
 # of ranks, and ranks may be dealt out round-robin.
 . "$(dirname "$0")/common.inc"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300 trees=release,debug
+# tutti-test: seconds=40 timeout=300 trees=release,debug
 #
 # A host is lost in the middle of an all_reduce: its link is cut, its interface goes down, it vanishes, or its processes
 # are killed. Every remaining rank, also on the side that was cut off, gets an error that names a host that it cannot

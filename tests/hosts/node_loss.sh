@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300 trees=release,debug
+# tutti-test: seconds=70 timeout=300 trees=release,debug
 # A host vanishes, or its link is cut: the launchers on all other hosts end in time and name it. A job that is killed
 # from outside leaves nothing behind on any host.
 # tutti-test: timeout=300

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti-test: timeout=300 trees=release
+# tutti-test: seconds=50 timeout=300 trees=release
 #
 # What all_reduce sends between hosts, counted by the kernel. A large tensor costs about the least bytes,
 # 2 size (H-1)/H for each of H hosts; a small one is one message to each other host. The limits leave room for headers

@@ -14,6 +14,7 @@
  * Proved: a rank that has waited for a peer's arrival reads the line of this very call, so no slot is overwritten while
  * a peer may still read it. No deadlock (no invalid end state). Ranks do run ahead of each other by the whole ring.
  *
+ * config RANKS=3 RING=2 CALLS=3
  * config RANKS=3 RING=2 CALLS=4
  * config RANKS=2 RING=4 CALLS=6
  * mutant LATE_CREDIT assertion: the credit is one call short

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# tutti-test: seconds=90
 # Proves that the kernels give the same bits on other CPUs: tests/unit/kernels/kernels_bits.c, whose hash over all results is a
 # constant, runs on an emulated x86-64-v2 CPU (Nehalem: no AVX), with the static library of this build, and on aarch64, with
 # kernels that are compiled for it. Exits 0 if both agree, 1 if not, 77 if a needed package is missing. CC names the native

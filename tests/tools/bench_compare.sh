@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # scripts/bench_vs.py: which jobs start, how their numbers are evaluated, and what happens when they fail. A fake
 # launcher runs the jobs, so that every number is known. The test checks no time.
-# tutti-test: timeout=600 cpus=2 trees=release,debug
+# tutti-test: seconds=60 timeout=600 cpus=2 trees=release,debug
 . "$(dirname "$0")/common.inc"
 unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI_LOCAL_WORLD_SIZE UCX_TLS
 

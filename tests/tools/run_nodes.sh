@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # `tutti run --nnodes`: launchers that connect over the loopback interface. The test checks what they agree on, how they
 # end together, and their errors when they do not fit. tests/hosts tests the same between hosts.
-# tutti-test: timeout=300
+# tutti-test: seconds=90 timeout=300
 # In a network namespace of its own, if the machine allows one, no other program takes a port.
 if [ -z "${TUTTI_TEST_NETWORK:-}" ] && unshare --net ip link set lo up 2>/dev/null; then
     export TUTTI_TEST_NETWORK=own

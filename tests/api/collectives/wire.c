@@ -369,8 +369,9 @@ static tutti_status rank_main(tutti_group *g, void *user)
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         const bool one_op = counts[i] > 100000 && !takes_all();
         for (size_t k = 0; k < (one_op ? 1 : sizeof(ops) / sizeof(ops[0])); k++) {
-            same_as_bf16(g, counts[i], ops[k], (i + k) % 2 == 0);
-            as_computed(g, counts[i], ops[k], (i + k) % 2 == 0);
+            const bool in_place = one_op || (i + k) % 2 == 0;
+            same_as_bf16(g, counts[i], ops[k], in_place);
+            as_computed(g, counts[i], ops[k], in_place);
         }
     }
     fp8_range(g);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=150 */
+/* tutti-test: seconds=40 timeout=150 */
 /*
  * Three ranks join through every kind of rendezvous and exchange data through backend shm, whose memory is sent as
  * descriptors. If a store cannot pass descriptors (tcp, file, the caller's own), the backend uses another channel. Each

@@ -2,7 +2,8 @@
 /*
  * Memory of devices. Each allocation is a memory file that is mapped at a shadow address inside the double. The program
  * gets an address without access rights, so a program that dereferences a device pointer dies of SIGSEGV. New memory is
- * filled with 0xff: NaN in every floating-point format, -1 in integers.
+ * filled with 0xff: NaN in every floating-point format, -1 in integers; beyond FILLED bytes it is zeros, since a page that
+ * is filled has to be made.
  *
  * Freed memory keeps its address for a while, so that a use after free is detected and does not hit a new allocation.
  */
@@ -16,7 +17,7 @@
 
 #include "device_state.h"
 
-enum { QUARANTINED = 256 };
+enum { QUARANTINED = 256, FILLED = 32 << 20 };
 #define QUARANTINE_BYTES ((size_t)8 << 30)
 
 /* Sorted by `begin`. */
@@ -282,7 +283,7 @@ int tti_double_alloc(enum tti_double_kind kind, int device, size_t bytes, unsign
         free(block);
         return TTI_DOUBLE_OUT_OF_MEMORY;
     }
-    memset(block->shadow, 0xff, bytes);
+    memset(block->shadow, 0xff, bytes < FILLED ? bytes : FILLED);
     pthread_mutex_lock(&tti_double.lock);
     tti_double_block_release(block);
     pthread_mutex_unlock(&tti_double.lock);

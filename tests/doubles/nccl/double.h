@@ -22,10 +22,8 @@
 #include "reduce.h"
 #include "shared.h"
 
-/* The version of this build; TUTTI_DOUBLE_NCCL may set another. */
-#ifndef TTI_DOUBLE_LEVEL
-#define TTI_DOUBLE_LEVEL 22809
-#endif
+/* TTI_DOUBLE_LEVEL is the version of a library; TUTTI_DOUBLE_NCCL may set another. Only the sources that CMakeLists.txt
+ * compiles for each library know it. */
 
 enum tti_kind {
     TTI_ALL_REDUCE = 1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=2,4 timeout=120 */
+/* tutti-test: seconds=50 ranks=2,4 timeout=120 */
 /*
  * The errors of ranks when one of them is late, has left, or makes another call. Runs on the ranks that the launcher
  * started (processes) and, on rank 0, on threads. Every case works on a group of its own, because most of them end with

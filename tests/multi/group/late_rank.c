@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: ranks=3,4 timeout=120 trees=release,debug,address,undefined */
+/* tutti-test: seconds=35 ranks=3,4 timeout=120 trees=release,debug,address,undefined */
 /*
  * One rank does not call. The rank whose deadline passes first and the ranks that read its record say the same
  * sentence: what waited for how long, and which rank has not arrived.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: seconds=30 */
 /*
  * The same all_reduce again and again, in every number of bytes that fits the arrival lines, with an operation that the
  * engine has prepared before. Each rank draws how it makes a call: with the prepared operation, with a new one, or in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=120 */
+/* tutti-test: seconds=40 timeout=120 */
 /*
  * The engine's protocols under stress: sleeping, with a bound so long that a lost wake-up is a hang, which the test
  * runner ends; reuse of ring slots and spans by ranks that run ahead of one another; a vector of many windows. And what

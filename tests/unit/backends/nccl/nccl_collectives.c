@@ -5,7 +5,7 @@
  * of the library. The test computes the expected results from the definition; all numbers are small enough to be exact
  * in every type.
  *
- * tutti-test: timeout=600
+ * tutti-test: seconds=60 timeout=600
  */
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * end, aborts that never return, and peers that never close. Every call must return with an error that says what
  * happened. The ranks' watchdog detects a call that does not return.
  *
- * tutti-test: timeout=180
+ * tutti-test: seconds=50 timeout=180
  */
 #include "nccl_support.h"
 

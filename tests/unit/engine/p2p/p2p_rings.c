@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=120 */
+/* tutti-test: seconds=40 timeout=120 */
 /*
  * The rings of messages under stress: full ones, sizes at each boundary, messages of two threads of a rank, sleeping
  * with a bound so long that a lost wake-up is a hang, which the test runner ends.

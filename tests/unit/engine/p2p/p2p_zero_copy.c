@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: timeout=120 */
+/* tutti-test: seconds=30 timeout=120 */
 /*
  * Messages that are copied once: either side's tensor can be reached, sizes at each boundary, and more offers than may
  * be open. Also: a side that aborts in the middle and reuses its memory, and corrupt records of a peer.
