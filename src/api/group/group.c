@@ -14,6 +14,7 @@
 #include "core/async/events.h"
 #include "core/async/timer.h"
 #include "core/call/call.h"
+#include "core/call/lane.h"
 #include "core/call/task.h"
 #include "core/group/backend/engines.h"
 #include "core/group/backend/registry.h"
@@ -186,12 +187,21 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
     return tti_api_finish(error, TUTTI_OP_SPLIT, rank, status);
 }
 
-/* After an abort running calls return soon: waits for them. */
-static int64_t abort_wait_ms(const struct tti_group *g)
+/* The thread that has run an operation leaves the lane before it counts it as ended (end_work in lane.c). A call behind
+ * the operation may return before that. */
+#define ENDING_MS 100
+
+/* How long to wait for the users of a group: after an abort running calls return soon, and in idle lanes all operations
+ * are about to end. */
+static int64_t users_wait_ms(struct tti_group *g)
 {
+    bool idle = true;
+    for (int32_t lane = 0; lane < g->lanes; lane++) {
+        idle = idle && tti_lane_is_idle(&g->lane_queues[lane]);
+    }
     /* acquire: pairs with tti_recover_abort */
     const bool aborted = atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0;
-    return aborted && !tti_in_callback(g) ? g->timeout_ms : 0;
+    return tti_in_callback(g) ? 0 : aborted ? g->timeout_ms : idle ? ENDING_MS : 0;
 }
 
 tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
@@ -199,7 +209,7 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     tutti_status status = TUTTI_OK;
     struct tti_group *g = tti_api_hold(group, "group_destroy", error, &status);
     const int32_t rank = g ? g->rank : -1;
-    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), abort_wait_ms(g)) : 0;
+    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), users_wait_ms(g)) : 0;
     int pause = 0;
     while (g && (status = tti_group_end(g)) != TUTTI_OK) {
         const bool again = tti_retry_sleep(&pause, until);
@@ -229,7 +239,7 @@ static void check_idle(void *handle, void *user)
     if (!g) {
         return;
     }
-    const int64_t until = tti_deadline_ns(tti_now_ns(), abort_wait_ms(g));
+    const int64_t until = tti_deadline_ns(tti_now_ns(), users_wait_ms(g));
     struct tti_group_users users;
     int pause = 0;
     do {

@@ -35,6 +35,12 @@ static inline bool tti_lane_try_enter(struct tti_lane_queue *q)
                             1);
 }
 
+/* Whether no operation is in the lane, at this moment. */
+static inline bool tti_lane_is_idle(struct tti_lane_queue *q)
+{
+    return atomic_load_explicit(&q->state, memory_order_relaxed) == 0;
+}
+
 /* False: the lane has waiters. */
 static inline bool tti_lane_try_leave(struct tti_lane_queue *q)
 {
