@@ -77,7 +77,7 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY AND CMAKE_CXX_COMPILER)
         target_include_directories(plugin_gloo PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/gloo/plugin/compat)
     endif()
     target_link_libraries(plugin_gloo PRIVATE ${GLOO_LIBRARY} Threads::Threads)
-    # AddressSanitizer looks for what throws an exception when a program starts, not when the plug-in brings it.
+    # AddressSanitizer looks up the function that throws exceptions when a program starts. The plug-in loads it later.
     if(TUTTI_SANITIZE MATCHES "address")
         target_link_options(tutti_options INTERFACE LINKER:--push-state,--no-as-needed -lstdc++ LINKER:--pop-state)
     endif()

@@ -39,7 +39,8 @@ TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **grou
 /**
  * Ends this process's use of Tutti: destroys all events objects and groups and stops the rendezvous threads. Local.
  * Valid without tutti_init and more than once; tutti_init may follow. BUSY, without a change, if an asynchronous
- * operation is pending, or another thread or a callback is inside Tutti; the error names it.
+ * operation is pending, or another thread or a callback is inside Tutti; the error names it. If all lanes are idle, that
+ * is said after 0.1 s only, since an operation that a later call of its lane has passed is about to end.
  *
  * A process may also just end (exit, or return from main), with pending operations and open groups. Pending operations
  * are abandoned, and the exit status is the program's. A rank that still needs this one gets PEER_LEFT. docs/mpi.md
@@ -69,7 +70,8 @@ TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int
 /**
  * Destroys the group. Local: does not wait for other ranks; a rank that still needs this one gets PEER_LEFT. BUSY if an
  * asynchronous operation is pending, an events object watches the group, or another thread or a callback is inside a
- * call on it; the error names it. BAD_STATE the second time. Sub-groups are independent.
+ * call on it, for 0.1 s if all lanes are idle, as in tutti_finalize; the error names it. BAD_STATE the second time.
+ * Sub-groups are independent.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error);
 
