@@ -102,7 +102,8 @@ static void fold_tile(void *dst, const void *const *src, size_t n, size_t from, 
     for (size_t k = 0; k < n; k++) {
         part[k] = (const char *)src[k] + from;
     }
-    tti_fold_table()->ops[fold->dtype][fold->op](dst, part, n, bytes / tutti_dtype_size(fold->dtype), fold->scales);
+    tti_fold_call(tti_fold_table()->ops[fold->dtype][fold->op], fold->dtype, dst, part, n,
+                  bytes / tutti_dtype_size(fold->dtype), fold->scales);
 }
 
 void tti_fold_push(void *const *dst, size_t outputs, const void *const *src, size_t n, size_t count,

@@ -22,7 +22,7 @@ static void unpack_bf16(float *dst, const void *src, size_t count)
 static void fold_bf16(void *dst, const void *const *src, size_t n, size_t count, tutti_reduce_op op,
                       const double *scales)
 {
-    tti_fold_table()->ops[TUTTI_BF16][op](dst, src, n, count, scales);
+    tti_fold_call(tti_fold_table()->ops[TUTTI_BF16][op], TUTTI_BF16, dst, src, n, count, scales);
 }
 
 static void pack_fp8(void *dst, const float *src, size_t count)
@@ -62,7 +62,7 @@ static void pack_scaled(const struct tti_wire_format *f, void *dst, const float 
     for (size_t n; count > 0; count -= n) {
         n = count < TILE ? count : TILE;
         const void *const sources[1] = {src};
-        multiply(tile, sources, 1, n, &scale);
+        tti_fold_call(multiply, TUTTI_F32, tile, sources, 1, n, &scale);
         f->pack(dst, tile, n);
         src += n;
         dst = (char *)dst + tti_wire_bytes(f, n);

@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "repetitions.h"
+
 #define RANKS  3
 #define ROUNDS 3
 #define LIMIT  20000
@@ -213,7 +215,7 @@ static tutti_group *join(int32_t rank, const struct place *p)
 static void exchange(tutti_group *g, int32_t seed)
 {
     static _Thread_local int32_t data[200000];
-    const int64_t count = 200000;
+    const int64_t count = repetitions(200000);
     const int32_t rank = tutti_group_rank(g);
     tutti_error e;
     for (int64_t i = 0; i < count; i++) {

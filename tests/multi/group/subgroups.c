@@ -9,9 +9,10 @@
 #include <stdlib.h>
 
 #include "multi/expect.h"
+#include "repetitions.h"
 #include "time_limits.h"
 
-#define ROUNDS  12
+#define ROUNDS  repetitions(12)
 #define THREADS 3
 
 static tutti_group *world;

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include <sched.h>
 
+#include "repetitions.h"
 #include "unit/engine/engine_calls.h"
 
 enum { COUNT = 1 << 19 }; /* 2 MiB a rank */
@@ -79,7 +80,7 @@ static int give_up(struct cluster *c, int rank)
     if (status != TUTTI_OK) {
         atomic_fetch_add(&gave_up, 1);
         memset(x, 0x5a, COUNT * sizeof(*x));
-        for (int look = 0; look < 20; look++) {
+        for (int look = 0; look < repetitions(20); look++) {
             sched_yield();
             for (int k = 0; k < COUNT; k++) {
                 failures += x[k] != 0x5a5a5a5a;
@@ -94,7 +95,7 @@ static void returned_memory_is_left_alone(void **state)
 {
     (void)state;
     /* on an idle machine a round may end before a rank aborts: then it does not count */
-    for (int round = 0; round < 500 && atomic_load(&gave_up) < 40; round++) {
+    for (int round = 0; round < 500 && atomic_load(&gave_up) < repetitions(40); round++) {
         struct cluster c;
         assert_int_equal(cluster_open(&c, 4, 1, 16384, (struct waiting){0, 0, 0}), 0);
         set_direct(&c);

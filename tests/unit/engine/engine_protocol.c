@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <limits.h>
 
+#include "repetitions.h"
 #include "unit/engine/engine_support.h"
 
 #define HANG_NS INT64_C(3600000000000) /* bound of a sleep: an hour */
@@ -45,9 +46,10 @@ static int broadcasts_in_a_row(struct cluster *c, int rank)
     static const size_t counts[] = {1, 25, 26, 100, 4096, 5000};
     int failures = 0;
     int32_t data[5000];
-    for (int i = 0; i < 600; i++) {
+    const int calls = repetitions(200); /* to each of three roots */
+    for (int i = 0; i < 3 * calls; i++) {
         size_t count = counts[i % 6];
-        int root = i / 200 % c->layout.size;
+        int root = i / calls % c->layout.size;
         for (size_t k = 0; k < count; k++) {
             data[k] = rank == root ? i * 7919 + (int32_t)k : -1;
         }
@@ -67,7 +69,7 @@ static int reduces_in_a_row(struct cluster *c, int rank)
     int failures = 0;
     int32_t in[9000];
     int32_t out[9000];
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < repetitions(400); i++) {
         size_t count = counts[i % 4];
         int root = i % 3 % c->layout.size;
         for (size_t k = 0; k < count; k++) {

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "nccl_support.h"
+#include "repetitions.h"
 
 enum { MOST_ELEMENTS = 1 << 17 };
 
@@ -174,9 +175,10 @@ static void check_reductions(const struct rank *r, struct sample *s)
     }
     CHECK(supported >= 26); /* 9 types in the oldest version: sums and products; 6 of integers: smallest and largest */
     const tutti_op op = op_of(TUTTI_OP_ALL_REDUCE, TUTTI_F32, TUTTI_SUM);
+    const size_t large = (size_t)repetitions(100000);
     check_reduce(r, s, op, -1, 0, false);
-    check_reduce(r, s, op, -1, 100000, true);
-    check_reduce(r, s, op, 0, 100000, false);
+    check_reduce(r, s, op, -1, large, true);
+    check_reduce(r, s, op, 0, large, false);
 }
 
 /* ---- joined tensors ---------------------------------------------------------------------------------------------- */
@@ -384,7 +386,7 @@ static void all_kinds(struct rank *r)
     check_joined(r, &s);
     check_broadcast(r, &s, 0, 1000);
     check_broadcast(r, &s, r->size - 1, 0);
-    check_broadcast(r, &s, r->size - 1, 77777);
+    check_broadcast(r, &s, r->size - 1, (size_t)repetitions(77777));
     tutti_op barrier = op_of(TUTTI_OP_BARRIER, 0, 0);
     CHECK_OK(r->backend->ops->run(r->state, &barrier, &error));
     CHECK(barrier.sequence > 50);

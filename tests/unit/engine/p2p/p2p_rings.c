@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "repetitions.h"
 #include "unit/engine/p2p/p2p_support.h"
 
 #define HANG_NS INT64_C(3600000000000) /* bound of a sleep: an hour */
@@ -39,7 +40,7 @@ static int around(struct cluster *c, int rank)
     int32_t *in = malloc(MOST * sizeof(*in));
     int32_t *out = malloc(MOST * sizeof(*out));
     int failures = in && out ? 0 : 1;
-    for (int i = 0; failures == 0 && i < 15 * (int)COUNTS; i++) {
+    for (int i = 0; failures == 0 && i < repetitions(15) * (int)COUNTS; i++) {
         int64_t count = (int64_t)counts[(size_t)i % COUNTS];
         for (int64_t k = 0; k < count; k++) {
             out[k] = value(rank, i, (size_t)k);
@@ -247,7 +248,7 @@ static void *ping(void *argument)
     struct half *h = argument;
     static const size_t some[] = {1, 300, 10000, 3};
     int32_t *x = malloc(10000 * sizeof(*x));
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < repetitions(1000); i++) {
         int64_t count = (int64_t)some[i % 4];
         for (int64_t k = 0; k < count; k++) {
             x[k] = h->rank == i % 2 ? value(h->tag, i, (size_t)k) : -1;
