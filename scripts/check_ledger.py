@@ -10,8 +10,8 @@ In every row that is marked done:
   - The column "Backends" names the backends that these tests printed. An operation between ranks needs more than local.
   - The tests really test each function: one of them fails when LD_PRELOAD replaces the function by one that does nothing
     and returns 0 (OK, NULL, MPI_SUCCESS). Functions of MPI, and those of Tutti in rows without an api or python test, are
-    replaced in the ranks of the script.mpi.ledger_* tests. The python.* tests get the replacement as a library that needs
-    libtutti, by TUTTI_LIBRARY. With --all, a variant on each other backend has to fail, too.
+    replaced in the ranks of the script.mpi.ledger_* tests. With --all, a variant on each other backend has to fail, too, and
+    the python.* tests, which get the replacement as a library that needs libtutti, by TUTTI_LIBRARY.
 
 Every `torch.FILE.TEST` in the text is a test of tests/torch. Those need PyTorch, so make check-torch runs them.
 
@@ -137,16 +137,16 @@ def for_python(path):
     return path.with_suffix(".python.so")
 
 
-def write_replacement(build, function, path):
+def write_replacement(build, function, path, python):
     # Integers and pointers come back in the same register, and for void the caller reads none.
     kind = build.types.get(function)
     kind = kind if kind in ("float", "double", "DLTensor", "DLDataType", "DLDevice") else "long"
     code = f"#include <tutti/dlpack.h>\n{kind} {function}(void) {{ return ({kind}){{0}}; }}\n"
     build_shared = (*COMPILER, "-w", "-fPIC", "-shared", "-x", "c", "-", "-o")
     run(*build_shared, str(path), input=code)
-    # A symbol is looked up in the library that was opened, then in what it needs.
-    run(*build_shared, str(for_python(path)), "-Wl,--no-as-needed", f"-Wl,-rpath,{build.directory}", f"-L{build.directory}",
-        "-ltutti", input=code)
+    if python:  # a symbol is looked up in the library that was opened, then in what it needs
+        run(*build_shared, str(for_python(path)), "-Wl,--no-as-needed", f"-Wl,-rpath,{build.directory}",
+            f"-L{build.directory}", "-ltutti", input=code)
 
 
 def passes(build, test, library, limit, cpu_limit):
@@ -171,17 +171,18 @@ def passes(build, test, library, limit, cpu_limit):
         process.wait()
 
 
-def prove(build, rows, every_backend):
+def prove(build, rows, all_proofs):
     """(function, test) -> whether the test fails without the function; and the tests that fail with nothing replaced."""
     wanted, own_time, noticed = {}, {}, {}  # function -> lists of tests; test -> seconds
     for row in rows:
         for (function, backend), tests in proofs(build, row).items():
-            if function in build.replaceable and (every_backend or not backend):
-                wanted.setdefault(function, []).append([t for t in tests if t in build.tests])
+            here = [t for t in tests if t in build.tests and (all_proofs or not t.startswith(PYTHON))]
+            if here and function in build.replaceable and (all_proofs or not backend):
+                wanted.setdefault(function, []).append(here)
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
         # Most tests wait most of the time, and one that hangs leaves its CPU to others: more tests at once than CPUs.
         library = {function: Path(folder) / f"{function}.so" for function in (*wanted, NOTHING)}
-        list(pool.map(lambda item: write_replacement(build, *item), library.items()))
+        list(pool.map(lambda item: write_replacement(build, *item, all_proofs), library.items()))
 
         def time_test(test):
             begin = time.monotonic()
@@ -251,7 +252,7 @@ def main():
     for option in ("--build", "--junit"):
         parser.add_argument(option, type=Path, required=True)
     parser.add_argument("--requirements", type=Path, default=SOURCE / "docs/requirements.md")
-    parser.add_argument("--all", action="store_true", help="replace each function on every backend")
+    parser.add_argument("--all", action="store_true", help="replace each function on every backend and in Python")
     options = parser.parse_args()
     build, results, rows = read_build(options.build.resolve()), read_results(options.junit), read_rows(options.requirements)
     if not rows:

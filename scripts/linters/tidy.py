@@ -9,8 +9,8 @@ BUILD holds compile_commands.json (default: build). Without files: everything in
 A file that has passed is not checked again: the hash of its preprocessed text, of its own text, of the rules and of the
 command names an empty file in ~/.cache/tutti/tidy (below XDG_CACHE_HOME, if set). TIDY_CACHE=off checks all.
 
-The analyzer gives up a function after a number of steps: TIDY_NODES, or else 8000, with TUTTI_TEST_ALL=1 (`make check-all`)
-60000, by default of clang 225000. Most of its time goes into the longest functions: with 8000 a fresh checkout takes a
+The analyzer gives up a function after a number of steps: TIDY_NODES, or else 3000, with TUTTI_TEST_ALL=1 (`make check-all`)
+60000, by default of clang 225000. Most of its time goes into the longest functions: with 3000 a fresh checkout takes a
 quarter of the time, still follows each path of short functions, and all other checks see everything.
 """
 import hashlib
@@ -83,7 +83,7 @@ def main():
         return 1
 
     errors = ROOT / "src/base/error"
-    steps = os.environ.get("TIDY_NODES") or (60000 if os.environ.get("TUTTI_TEST_ALL") else 8000)
+    steps = os.environ.get("TIDY_NODES") or (60000 if os.environ.get("TUTTI_TEST_ALL") else 3000)
     budget = f"max-nodes={int(steps)}"
 
     passed = Passed()
