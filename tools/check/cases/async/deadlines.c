@@ -118,7 +118,7 @@ static void late(struct tti_check *c, int64_t count)
 
 void tti_check_deadlines_cases(struct tti_check *c)
 {
-    static const int64_t counts[] = {3, 100003};
+    static const int64_t counts[] = {3, 30011};
     static const struct {
         const char *name;
         int64_t timeout_ms;
