@@ -26,13 +26,10 @@ void Messages::end_all(Posting &p, tutti_status status)
     }
 }
 
-/* Under the lock. The deadline has passed: fails the group. */
+/* Under the lock. The deadline has passed while a request was open: fails the group. */
 void Messages::end_late(Posting &p)
 {
-    const Request *late = nullptr;
-    for (size_t i = p.requests.size(); i-- > 0;) {
-        late = p.requests[i].done ? late : &p.requests[i];
-    }
+    const auto late = std::find_if(p.requests.begin(), p.requests.end(), [](const Request &r) { return !r.done; });
     const int64_t elapsed = (tti_now_ns() - p.begun_ns) / 1000000;
     tti_error_set(&p.error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms, the deadline was %" PRId64 " ms",
                   text_of(*late->op).c_str(), group_.rank, elapsed, p.timeout_ms);
