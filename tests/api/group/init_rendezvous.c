@@ -211,7 +211,7 @@ static tutti_group *join(int32_t rank, const struct place *p)
     return g;
 }
 
-/* Enough data to go through the shared windows several times, with a value that only this world has. */
+/* Data for several shared windows, under sanitizers for two, with a value that only this world has. */
 static void exchange(tutti_group *g, int32_t seed)
 {
     static _Thread_local int32_t data[200000];
