@@ -35,7 +35,7 @@ if(isa_sources)
     # a source comes behind those of its target.
     if(TUTTI_SANITIZE STREQUAL "address,undefined")
         set_property(SOURCE ${isa_sources} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=pointer-overflow)
-    elseif(TUTTI_SANITIZE STREQUAL "thread") # kernels/dispatch.h says why
+    elseif(TUTTI_SANITIZE STREQUAL "thread" AND CMAKE_C_COMPILER_ID STREQUAL "GNU") # kernels/dispatch.h says why
         set(folds ${isa_sources})
         list(FILTER folds INCLUDE REGEX "/fold_[a-z0-9]+\\.c$")
         set_property(SOURCE ${folds} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=thread)

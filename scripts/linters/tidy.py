@@ -11,7 +11,7 @@ command names an empty file in ~/.cache/tutti/tidy (below XDG_CACHE_HOME, if set
 
 The analyzer gives up a function after a number of steps: TIDY_NODES, or else 3000, with TUTTI_TEST_ALL=1 (`make check-all`)
 60000, by default of clang 225000. Most of its time goes into the longest functions: with 3000 a fresh checkout takes a
-quarter of the time, still follows each path of short functions, and all other checks see everything.
+tenth of the time, still follows each path of short functions, and all other checks see everything.
 """
 import hashlib
 import json
