@@ -46,13 +46,11 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     s->chunk = bytes < chunk ? bytes : chunk;
     s->stride = (s->chunk + 63) / 64 * 64 * slots;
     s->steps = bytes == s->chunk ? 1 : (bytes + s->chunk - 1) / s->chunk;
-    s->report = s->steps == 1 ? 1 : lane->engine->layout.stage / s->stride / 4; /* of the smaller ring: any writer's */
-}
-
-/* Whether the writer may use a span again, so that it waits for its readers' positions. */
-static bool writer_waits(const struct tti_lane *lane, const struct tti_stream *s)
-{
-    return s->steps > 1 && s->steps > tti_stage_room(lane);
+    const uint64_t small = s->take_all ? TTI_SMALL_FOLD : lane->engine->tuning.small_stream;
+    s->small = s->stride * s->steps <= small;
+    const size_t spans = tti_stage_spans(lane, s->stride, s->small);
+    s->room = s->steps > 1 ? spans / 2 : 1;
+    s->report = s->steps > 1 ? spans / 4 : 1;
 }
 
 /* The root's own chunks [from, end). */
@@ -66,7 +64,6 @@ static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t f
 static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status status = TUTTI_OK;
-    const size_t room = s->steps > 1 ? tti_stage_room(lane) : 1;
     const size_t staged = s->steps * s->stride;
     const bool prefetches = tti_prefetch_pays(lane, staged);
     lane->algorithm = tti_algorithm_of_steps(s->steps);
@@ -75,10 +72,10 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
     }
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
-        if (k >= room) {
-            copy_own(lane, s, k - room, k - room + 1);
+        if (k >= s->room) {
+            copy_own(lane, s, k - s->room, k - s->room + 1);
         }
-        if (k == room) { /* from here on this call waits for readers, so they must run the same call */
+        if (k == s->room) { /* from here on this call waits for readers, so they must run the same call */
             status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_readers(lane);
         }
         if (status != TUTTI_OK || (status = tti_stage_acquire(lane, k, &span)) != TUTTI_OK) {
@@ -92,7 +89,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
             return status;
         }
     }
-    copy_own(lane, s, s->steps > room ? s->steps - room : 0, s->steps);
+    copy_own(lane, s, s->steps > s->room ? s->steps - s->room : 0, s->steps);
     if (prefetches) {
         tti_prefetch_request(lane, staged);
     }
@@ -126,7 +123,7 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
 tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status resource_error;
-    tutti_status status = tti_stage_begin(lane, s->stride, s->stride * s->steps <= TTI_SMALL_STREAM, &resource_error);
+    tutti_status status = tti_stage_begin(lane, s->stride, s->small, &resource_error);
     if (status == TUTTI_OK && resource_error != TUTTI_OK) {
         status = tti_arrive_staged(lane, (uint32_t)resource_error);
         return status != TUTTI_OK ? status : tti_attributes_one(lane, lane->engine->rank);
@@ -205,7 +202,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
 {
     struct tti_engine *e = lane->engine;
     tti_stage_shape(lane, s->stride);
-    bool leaves_wait = lane->exposed || writer_waits(lane, s);
+    bool leaves_wait = lane->exposed || s->steps > s->room;
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
     if (status != TUTTI_OK) {
         return status;

@@ -12,7 +12,9 @@ struct tti_stream {
     size_t chunk;
     size_t stride;
     size_t steps;
+    size_t room;   /* spans that the writer can acquire without waiting for readers in this call, at least */
     size_t report; /* a reader publishes its position at least once in so many spans */
+    bool small;    /* see tti_stage_begin */
     /* Fills the own span k. */
     void (*pack)(struct tti_lane *lane, const struct tti_stream *s, size_t k, unsigned char *span);
     /* Reads span k of one peer, or, if NULL, take_all reads span k of all leaves together. */
@@ -25,7 +27,7 @@ struct tti_stream {
     tutti_status (*pull)(struct tti_lane *lane, const struct tti_stream *s, int peer);
 };
 
-/* Sets chunk, stride, steps and report for `bytes` bytes, and `slots` slots in each span. */
+/* Sets all numbers for `bytes` bytes, and `slots` slots in each span. */
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots);
 
 /* Runs the call of a rank that writes and whose data `reader` (-1: all others) reads. Returns when its last span is

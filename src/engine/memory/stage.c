@@ -131,6 +131,17 @@ static bool far_ring_pays(const struct tti_lane *lane, size_t stride)
     return (lane->engine->ranks_per_cpu <= 1 || stride >= SHARED_FROM) && readers_are_far(lane);
 }
 
+static bool suits_small_ring(const struct tti_lane *lane, size_t stride, bool small)
+{
+    return !tti_stage_has_far(lane) && small && stride * TTI_STAGE_SPANS <= lane->rings[1].ring;
+}
+
+size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small)
+{
+    const struct tti_stage *least = &lane->rings[suits_small_ring(lane, rounded(stride), small) ? 1 : 0];
+    return (size_t)(least->ring / rounded(stride));
+}
+
 /* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, if it holds enough
  * spans; else the call reports the resource error. */
 static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small)
@@ -139,8 +150,7 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
     if (second->ring == 0) {
         return TUTTI_OK;
     }
-    const bool suits =
-        tti_stage_has_far(lane) ? far_ring_pays(lane, stride) : small && stride * TTI_STAGE_SPANS <= second->ring;
+    const bool suits = tti_stage_has_far(lane) ? far_ring_pays(lane, stride) : suits_small_ring(lane, stride, small);
     struct tti_stage *wanted = suits ? second : &lane->rings[0];
     if (wanted == lane->stage) {
         return TUTTI_OK;
@@ -279,11 +289,6 @@ const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_
 tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint64_t phase)
 {
     return index > 0 || tti_exposes(lane, peer) ? tti_wait_phase(lane, peer, phase) : TUTTI_OK;
-}
-
-size_t tti_stage_room(const struct tti_lane *lane)
-{
-    return (size_t)(lane->engine->layout.stage / lane->stage->stride / 2);
 }
 
 void tti_advance(struct tti_lane *lane, uint64_t phase)

@@ -13,10 +13,10 @@
 /* Divides the lane's memory into its two rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
-/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Streams follow one another without
- * waiting, as many as a ring holds, so of them fewer are small. */
+/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Rooted calls follow one another without
+ * waiting, as many as a ring holds, so of them fewer are small; tuning.small_stream has the limit of those that copy. */
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
-#define TTI_SMALL_STREAM   ((size_t)16 << 10)
+#define TTI_SMALL_FOLD     ((size_t)16 << 10)
 
 /* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. Without memory it
  * returns OK with *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the
@@ -56,8 +56,8 @@ tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint6
  * end of the ring. */
 unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room);
 
-/* Spans that a call can acquire without waiting for peers in the same call, at least. */
-size_t tti_stage_room(const struct tti_lane *lane);
+/* Spans of that size in the smallest ring that a writer may choose: at least TTI_STAGE_SPANS. */
+size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small);
 
 /* Publishes how far this rank is in the call. */
 void tti_advance(struct tti_lane *lane, uint64_t phase);

@@ -45,6 +45,9 @@
  *   memory. Zen 5 gains nothing by it, but by a ring of half of its second-level cache for small calls
  *   (docs/decisions/0043).
  *
+ * small_stream: that ring also serves rooted copies of two ranks with a CPU each, of any size: its lines do not leave
+ *   the second-level caches, whatever else fills the third-level cache.
+ *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
  * last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
@@ -55,8 +58,8 @@
  *   quarter of the last-level caches.
  * stream_copied, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
  *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
- * single_copy: the kernel copies a large all_to_all of far ranks. Many ranks with a CPU each use up the bandwidth of
- *   memory, of which that takes less, from smaller sizes on.
+ * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
+ *   CPU each use up the bandwidth of memory, of which that takes less, from smaller sizes on.
  *
  * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
  * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
@@ -87,6 +90,7 @@
 #define STAGE_MOST     (4096 * KIB)
 #define SECOND_LEAST   (512 * KIB) /* of a smaller one: it holds TTI_STAGE_SPANS of the largest small spans */
 #define FAR_MOST       (16384 * KIB)
+#define SMALL_STREAM   (16 * KIB)
 #define ONE_SHOT_LEAST 512
 #define ONE_SHOT_MOST  (256 * KIB)
 #define ZERO_LEAST     (1 * KIB)
@@ -235,6 +239,11 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
     return bounded(2 * l2 < most ? 2 * l2 : most, STAGE_LEAST, STAGE_MOST);
 }
 
+static uint64_t small_stream_for(int size, int cpus)
+{
+    return size == 2 && !ranks_share_cpus(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
+}
+
 static uint64_t second_for(uint64_t stage, const struct tti_profile *p)
 {
     if (p->model == TTI_MODEL_ZEN_5) {
@@ -273,8 +282,11 @@ static uint64_t stream_copied_for(int size, int cpus, const struct tti_profile *
     return (ranks_share_cpus(size, cpus) ? 2 : 1) * caches_of(size, cpus, p);
 }
 
-static uint64_t single_copy_for(int size, int cpus)
+static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)
 {
+    if (p->model == TTI_MODEL_ZEN_5) {
+        return TTI_TUNING_NEVER;
+    }
     return size >= SINGLE_COPY_RANKS && !ranks_share_cpus(size, cpus) ? SINGLE_COPY_MANY : SINGLE_COPY;
 }
 
@@ -322,6 +334,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .window = window,
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
         .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
+        .small_stream = small_stream_for(size, cpus),
         .one_shot = one_shot < window ? one_shot : window,
         .reduce_sliced = override_or(overrides->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
         .stream_direct = override_or(overrides->stream, stream_direct_for(size, cpus, &p)),
@@ -329,7 +342,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .stream_folded = override_or(overrides->stream, stream_folded_for(size, cpus, &p)),
         .zero_copy = override_or(overrides->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
         .single_copy = overrides->no_single_copy ? TTI_TUNING_NEVER
-                                                 : override_or(overrides->single_copy, single_copy_for(size, cpus)),
+                                                 : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_near = overrides->single_copy >= 0,
         .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
         .single_copy_scatter = overrides->no_single_copy ? 0 : scatter_for(size, cpus, &p),

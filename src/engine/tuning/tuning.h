@@ -15,6 +15,7 @@ struct tti_tuning {
     uint64_t window;                  /* of a call's data, staged in one step at most; a stage holds 8 */
     uint64_t packets;                 /* up to this size the data are in the arrival; 0 = what fits its line */
     uint64_t packets_root;            /* the same where only the root sends */
+    uint64_t small_stream;            /* rooted copies that stage no more use the smaller ring, if there is one */
     uint64_t one_shot;                /* all_reduce: up to this size every rank folds all */
     uint64_t reduce_sliced;           /* reduce: from this size on every rank folds a slice */
     uint64_t zero_copy;               /* from this size on, tensors in the heap are not staged */

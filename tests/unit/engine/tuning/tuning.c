@@ -208,11 +208,15 @@ static void test_caches(void **state)
     p.model = TTI_MODEL_ZEN_5;
     assert_int_equal(fit(2, 2, &p).second, p.l2_bytes / 2);
     assert_int_equal(fit(64, 64, &p).second, 512 * KIB);
+    assert_int_equal(fit(2, 2, &p).small_stream, TTI_TUNING_NEVER);
+    assert_int_equal(fit(2, 1, &p).small_stream, 16 * KIB);
+    assert_int_equal(fit(3, 3, &p).small_stream, 16 * KIB);
     assert_int_equal(fit(2, 2, &p).one_shot, fit(2, 2, &p).window);
     assert_true(fit(2, 1, &p).one_shot < fit(2, 1, &p).window);
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
     assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 4, &p).single_copy_scatter, 0);
+    assert_int_equal(fit(16, 16, &p).single_copy, TTI_TUNING_NEVER);
     p.model = TTI_MODEL_OTHER;
 
     assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
