@@ -91,7 +91,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
         {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes", "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
          "use single copy from this many bytes on, wherever the ranks run; auto = messages from 256K and all_to_all "
          "from 64M on, between ranks that are far from each other, a large all_to_all of four ranks a CPU, and a "
-         "scatter of 1M and more of two ranks a CPU; on Zen 5 never",
+         "scatter of 1M and more of two ranks a CPU; on Zen 5 only such a scatter, from half of the caches on",
          0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] =
         {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",

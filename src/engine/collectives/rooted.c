@@ -37,6 +37,11 @@ static size_t chunk_for(size_t bytes)
     return part < LEAST_CHUNK ? LEAST_CHUNK : part > MOST_CHUNK ? MOST_CHUNK : part;
 }
 
+static uint64_t small_for(const struct tti_tuning *t, tutti_operation kind)
+{
+    return kind == TUTTI_OP_REDUCE ? t->small_reduce : kind == TUTTI_OP_GATHER ? t->small_gather : t->small_from_root;
+}
+
 void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t bytes, size_t slots)
 {
     const size_t window = (size_t)lane->engine->tuning.window / slots;
@@ -46,8 +51,7 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     s->chunk = bytes < chunk ? bytes : chunk;
     s->stride = (s->chunk + 63) / 64 * 64 * slots;
     s->steps = bytes == s->chunk ? 1 : (bytes + s->chunk - 1) / s->chunk;
-    const uint64_t small = s->take_all ? TTI_SMALL_FOLD : lane->engine->tuning.small_stream;
-    s->small = s->stride * s->steps <= small;
+    s->small = s->stride * s->steps <= small_for(&lane->engine->tuning, s->op->kind);
     const size_t spans = tti_stage_spans(lane, s->stride, s->small);
     s->room = s->steps > 1 ? spans / 2 : 1;
     s->report = s->steps > 1 ? spans / 4 : 1;

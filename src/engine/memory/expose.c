@@ -24,7 +24,7 @@ static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
     if (op->wire != TUTTI_WIRE_FULL) {
         return false; /* peers read what has been rounded */
     }
-    if (!e->direct && !e->heap && e->tuning.single_copy >= TTI_TUNING_NEVER) {
+    if (!e->direct && !e->heap && !tti_single_copy_is_used(&e->tuning)) {
         return false;
     }
     return lane->bytes >= e->tuning.zero_copy; /* below, staging is faster: it takes one epoch instead of two */

@@ -74,9 +74,15 @@ static bool can_read(const struct tti_engine *e, int rank)
     return read_from(h, &value, h->mark_at, sizeof(value)) == (ssize_t)sizeof(value) && value == h->mark;
 }
 
+bool tti_single_copy_is_used(const struct tti_tuning *tuning)
+{
+    return tuning->single_copy < TTI_TUNING_NEVER || tuning->single_copy_shared_cpus < TTI_TUNING_NEVER ||
+           tuning->single_copy_scatter < TTI_TUNING_NEVER;
+}
+
 void tti_single_copy_detect(struct tti_engine *e)
 {
-    bool all = e->tuning.single_copy < TTI_TUNING_NEVER;
+    bool all = tti_single_copy_is_used(&e->tuning);
     for (int r = 0; all && r < e->size; r++) {
         all = r == e->rank || can_read(e, r);
     }
@@ -134,8 +140,8 @@ static uint64_t least_bytes(const struct tti_lane *lane, tutti_operation kind)
     if (t->single_copy_near != 0) {
         return is_pulled(kind) ? t->single_copy : TTI_TUNING_NEVER;
     }
-    if (kind == TUTTI_OP_SCATTER && lane->bytes <= t->single_copy_scatter) {
-        return TTI_SCATTER_LEAST;
+    if (kind == TUTTI_OP_SCATTER) {
+        return lane->bytes <= t->single_copy_scatter_most ? t->single_copy_scatter : TTI_TUNING_NEVER;
     }
     if (kind != TUTTI_OP_ALL_TO_ALL) {
         return TTI_TUNING_NEVER; /* a stage that many read is written once */

@@ -8,6 +8,8 @@
 #define TTI_SINGLE_COPY_NAME  (UINT64_C(1) << 63) /* marks a tensor's name as an address in its owner's process */
 #define TTI_SINGLE_COPY_CHUNK ((size_t)1 << 20)
 
+/* Whether any call may use it. */
+bool tti_single_copy_is_used(const struct tti_tuning *tuning);
 /* Writes into the own header what peers need to test whether they can read this process. */
 void tti_single_copy_offer(struct tti_segment_header *header);
 /* Tests whether this rank can read all others, and publishes the result. */

@@ -13,10 +13,9 @@
 /* Divides the lane's memory into its two rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
-/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Rooted calls follow one another without
- * waiting, as many as a ring holds, so of them fewer are small; tuning.small_stream has the limit of those that copy. */
+/* A call that stages no more is small (measured, Zen 5: docs/decisions/0043). Rooted calls, which follow one another
+ * without waiting, as many as a ring holds, have limits in the tuning. */
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
-#define TTI_SMALL_FOLD     ((size_t)16 << 10)
 
 /* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. Without memory it
  * returns OK with *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the

@@ -45,8 +45,9 @@
  *   memory. Zen 5 gains nothing by it, but by a ring of half of its second-level cache for small calls
  *   (docs/decisions/0043).
  *
- * small_stream: that ring also serves rooted copies of two ranks with a CPU each, of any size: its lines do not leave
- *   the second-level caches, whatever else fills the third-level cache.
+ * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave the
+ *   second-level caches before they are read: broadcast and scatter of two ranks with a CPU each, gather of ranks that
+ *   share CPUs, reduce of four and more a CPU.
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
  * last-level
@@ -54,8 +55,9 @@
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
  *   From the size on at which the tensors of all ranks together are twice the last-level caches.
- * single_copy_scatter: with two and more ranks a CPU, a scatter of medium size is better copied once, too, up to a
- *   quarter of the last-level caches.
+ * single_copy_scatter: with two and more ranks a CPU, a scatter of medium size is better copied once, too: the root,
+ *   which would copy all of it, shares its CPU. From 1 MiB up to a quarter of the last-level caches; on Zen 5 from half
+ *   of them up to three quarters, with four and more ranks a CPU up to twice (docs/decisions/0023, 0043).
  * stream_copied, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
  *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
  * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
@@ -239,9 +241,24 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
     return bounded(2 * l2 < most ? 2 * l2 : most, STAGE_LEAST, STAGE_MOST);
 }
 
-static uint64_t small_stream_for(int size, int cpus)
+static uint64_t small_from_root_for(int size, int cpus)
 {
     return size == 2 && !ranks_share_cpus(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
+}
+
+static uint64_t small_gather_for(int size, int cpus)
+{
+    return ranks_share_cpus(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
+}
+
+static bool four_ranks_a_cpu(int size, int cpus)
+{
+    return cpus > 0 && size >= 4 * cpus;
+}
+
+static uint64_t small_reduce_for(int size, int cpus)
+{
+    return four_ranks_a_cpu(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
 }
 
 static uint64_t second_for(uint64_t stage, const struct tti_profile *p)
@@ -292,14 +309,26 @@ static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)
 
 static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool gains = cpus > 0 && size >= 4 * cpus && p->model != TTI_MODEL_ZEN_5;
+    const bool gains = four_ranks_a_cpu(size, cpus) && p->model != TTI_MODEL_ZEN_5;
     return gains ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
 }
 
-static uint64_t scatter_for(int size, int cpus, const struct tti_profile *p)
+/* The sizes of a scatter that the kernel copies. */
+struct range {
+    uint64_t least;
+    uint64_t most;
+};
+
+static struct range scatter_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool gains = cpus > 0 && size >= 2 * cpus && p->model != TTI_MODEL_ZEN_5;
-    return gains ? caches_of(size, cpus, p) / 4 : 0;
+    const uint64_t caches = caches_of(size, cpus, p);
+    if (cpus <= 0 || size < 2 * cpus) {
+        return (struct range){.least = TTI_TUNING_NEVER};
+    }
+    if (p->model != TTI_MODEL_ZEN_5) {
+        return (struct range){.least = 1024 * KIB, .most = caches / 4};
+    }
+    return (struct range){.least = caches / 2, .most = four_ranks_a_cpu(size, cpus) ? 2 * caches : caches / 4 * 3};
 }
 
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
@@ -327,6 +356,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     const uint64_t second = overrides->stage > 0 || overrides->window > 0 ? 0 : second_for(stage, &p);
     const uint64_t packets = override_or(overrides->packets, packets_for(size, cpus, &p));
     const uint64_t packets_root = override_or(overrides->packets, packets_root_for(size, cpus, &p));
+    const struct range scatter = scatter_for(size, cpus, &p);
     const uint64_t one_shot = override_or(overrides->one_shot, all_reduce_one_shot_for(size, cpus, &p));
     *tuning = (struct tti_tuning){
         .stage = stage,
@@ -334,7 +364,9 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .window = window,
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
         .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
-        .small_stream = small_stream_for(size, cpus),
+        .small_from_root = small_from_root_for(size, cpus),
+        .small_gather = small_gather_for(size, cpus),
+        .small_reduce = small_reduce_for(size, cpus),
         .one_shot = one_shot < window ? one_shot : window,
         .reduce_sliced = override_or(overrides->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
         .stream_direct = override_or(overrides->stream, stream_direct_for(size, cpus, &p)),
@@ -345,7 +377,8 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_near = overrides->single_copy >= 0,
         .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
-        .single_copy_scatter = overrides->no_single_copy ? 0 : scatter_for(size, cpus, &p),
+        .single_copy_scatter = overrides->no_single_copy ? TTI_TUNING_NEVER : scatter.least,
+        .single_copy_scatter_most = scatter.most,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};

@@ -267,23 +267,23 @@ static void zero_copy(void **state)
 }
 
 /* Of spans of 64 KiB the smaller ring holds as few as it may, so calls of more wait for their readers. */
-static int rooted_copies(struct cluster *c, int rank)
+static int all_rooted(struct cluster *c, int rank)
 {
-    static const tutti_operation copies[] = {TUTTI_OP_BROADCAST, TUTTI_OP_GATHER, TUTTI_OP_SCATTER};
+    static const tutti_operation rooted[] = {TUTTI_OP_BROADCAST, TUTTI_OP_GATHER, TUTTI_OP_SCATTER, TUTTI_OP_REDUCE};
     struct tti_engine *e = c->engines[rank];
     const size_t ring = e->layout.second;
     const size_t bytes[] = {LEAST_CHUNK, ring / 8, ring / 2 + 1000, ring, 3 * ring + 8};
     int failures = 0;
     int round = 0;
-    for (size_t k = 0; k < sizeof(copies) / sizeof(copies[0]); k++) {
+    for (size_t k = 0; k < sizeof(rooted) / sizeof(rooted[0]); k++) {
         for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
-            failures += around(e, copies[k], bytes[i], round++);
+            failures += around(e, rooted[k], bytes[i], round++);
         }
     }
     return failures + (e->lanes[0].rings[1].head < 3 * ring);
 }
 
-static void rooted_copies_in_the_smaller_ring(void **state)
+static void rooted_in_the_smaller_ring(void **state)
 {
     (void)state;
     for (int size = 2; size <= 3; size++) {
@@ -293,9 +293,9 @@ static void rooted_copies_in_the_smaller_ring(void **state)
         wishes.window = 256 << 10;
         tti_tuning_make(size, &wishes, &tuning);
         tuning.second = tuning.stage / 4;
-        tuning.small_stream = TTI_TUNING_NEVER;
+        tuning.small_from_root = tuning.small_gather = tuning.small_reduce = TTI_TUNING_NEVER;
         assert_int_equal(cluster_open_tuned(&c, size, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
-        assert_int_equal(cluster_run(&c, rooted_copies), 0);
+        assert_int_equal(cluster_run(&c, all_rooted), 0);
         cluster_close(&c);
     }
 }
@@ -323,7 +323,7 @@ int main(void)
         cmocka_unit_test(staged_with_all_packets),
         cmocka_unit_test(staged_without_packets_and_one_shot),
         cmocka_unit_test(zero_copy),
-        cmocka_unit_test(rooted_copies_in_the_smaller_ring),
+        cmocka_unit_test(rooted_in_the_smaller_ring),
         cmocka_unit_test(nothing_before_the_first_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

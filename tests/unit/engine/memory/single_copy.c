@@ -17,9 +17,10 @@
 #include "engine/memory/single_copy.h"
 #include "unit/engine/engine_calls.h"
 
-#define COUNT 65536 /* elements: whole pages */
-#define BYTES (COUNT * sizeof(int32_t))
-#define PAGE  ((size_t)4096)
+#define COUNT  65536 /* elements: whole pages */
+#define BYTES  (COUNT * sizeof(int32_t))
+#define PAGE   ((size_t)4096)
+#define MEDIUM (UINT64_C(1) << 20) /* bytes of a scatter */
 
 /* The tensors of rank 1, a page of whose first part cannot be read, and of rank 0. */
 static int32_t *broken;
@@ -110,11 +111,8 @@ static void what_can_be_read(void **state)
 /* By default, where ranks share CPUs. */
 static int scatter(struct cluster *c, int rank)
 {
-    const struct reference_call medium = {.kind = TUTTI_OP_SCATTER,
-                                          .dtype = TUTTI_I32,
-                                          .size = 2,
-                                          .rows = 1,
-                                          .count = TTI_SCATTER_LEAST / 2 / sizeof(int32_t)};
+    const struct reference_call medium = {
+        .kind = TUTTI_OP_SCATTER, .dtype = TUTTI_I32, .size = 2, .rows = 1, .count = MEDIUM / 2 / sizeof(int32_t)};
     struct reference_call small = medium;
     struct reference_call large = medium;
     small.count--;
@@ -132,7 +130,8 @@ static void scatter_of_medium_size(void **state)
     struct tti_tuning tuning;
     struct cluster c;
     tti_tuning_make(2, &wishes, &tuning);
-    tuning.single_copy_scatter = TTI_SCATTER_LEAST;
+    tuning.single_copy = tuning.single_copy_shared_cpus = TTI_TUNING_NEVER; /* only scatter uses it */
+    tuning.single_copy_scatter = tuning.single_copy_scatter_most = MEDIUM;
     assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
     assert_int_equal(cluster_run(&c, scatter), 0);
     cluster_close(&c);
