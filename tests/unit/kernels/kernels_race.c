@@ -67,6 +67,9 @@ static void child(struct race *r, float *used, bool joined)
         pthread_join(thread, NULL);
     }
     *used += 1;
+    if (!joined) { /* a thread that is left over is reported, too */
+        pthread_join(thread, NULL);
+    }
     _exit(0);
 }
 
