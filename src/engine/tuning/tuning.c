@@ -46,8 +46,8 @@
  *   (docs/decisions/0043).
  *
  * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave the
- *   second-level caches before they are read: broadcast and scatter of two ranks with a CPU each, gather of ranks that
- *   share CPUs, reduce of four and more a CPU.
+ *   second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
+ *   ranks that share CPUs, reduce of four and more a CPU.
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
  * last-level
@@ -248,7 +248,7 @@ static uint64_t small_from_root_for(int size, int cpus)
 
 static uint64_t small_gather_for(int size, int cpus)
 {
-    return ranks_share_cpus(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
+    return size == 2 || ranks_share_cpus(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
 }
 
 static bool four_ranks_a_cpu(int size, int cpus)

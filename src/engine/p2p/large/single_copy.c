@@ -5,8 +5,9 @@
  *
  * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two
  * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). If the
- * sender waits for no message itself, the CPUs of both share the work in the ring, so the distance has to be larger. The receiver measures how long it takes to read a line that the sender has just written, and publishes the
- * distance. Every STAGED_EVERY-th message uses the ring, so that the measurement goes on.
+ * sender waits for no message itself, the CPUs of both share the work in the ring, so the distance has to be larger. The
+ * receiver measures how long it takes to read a line that the sender has just written, and publishes the distance. Every
+ * STAGED_EVERY-th message uses the ring, so that the measurement goes on.
  *
  * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses

@@ -212,7 +212,8 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 2, &p).small_from_root, TTI_TUNING_NEVER);
     assert_int_equal(fit(2, 1, &p).small_from_root, 16 * KIB);
     assert_int_equal(fit(3, 3, &p).small_from_root, 16 * KIB);
-    assert_int_equal(fit(2, 2, &p).small_gather, 16 * KIB);
+    assert_int_equal(fit(2, 2, &p).small_gather, TTI_TUNING_NEVER);
+    assert_int_equal(fit(3, 3, &p).small_gather, 16 * KIB);
     assert_int_equal(fit(2, 1, &p).small_gather, TTI_TUNING_NEVER);
     assert_int_equal(fit(7, 2, &p).small_reduce, 16 * KIB);
     assert_int_equal(fit(8, 2, &p).small_reduce, TTI_TUNING_NEVER);
