@@ -91,7 +91,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
         {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes", "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
          "use single copy from this many bytes on, wherever the ranks run; auto = messages from 256K and all_to_all "
          "from 64M on, between ranks that are far from each other, a large all_to_all of four ranks a CPU, and a "
-         "scatter of 1M and more of two ranks a CPU; on Zen 5 only such a scatter, from half of the caches on",
+         "scatter of medium size of two ranks a CPU; on Zen 5 only such a scatter",
          0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] =
         {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
@@ -106,10 +106,11 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                      "write results past the caches if the results of all ranks have at least this "
                                      "many bytes together; auto = the size of the last-level cache",
                                      0, INT64_C(1) << 60},
-    [TTI_SET_ENGINE_WINDOW] = {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",
-                               "stage this many bytes of a tensor in one step, at most a sixteenth of engine.stage; "
-                               "auto = by the measurement of this machine; the same on all ranks",
-                               16 * KIB, 64 * KIB *KIB},
+    [TTI_SET_ENGINE_WINDOW] =
+        {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",
+         "stage this many bytes of a tensor in one step, at most an eighth of engine.stage, which grows with it; "
+         "auto = by the measurement of this machine; the same on all ranks",
+         16 * KIB, 64 * KIB *KIB},
     [TTI_SET_ENGINE_YIELD_US] =
         {0, TUTTI_CONFIG_INT, "engine.yield_us", "TUTTI_ENGINE_YIELD_US", "-1", "",
          "yield for this many microseconds before a waiting rank sleeps; -1 = by the number of ranks per CPU", -1,

@@ -5,10 +5,11 @@
  *
  * A rank publishes the address of its tensor in its own process, marked as such. Peers hand that address to the kernel
  * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
- * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all and a scatter of medium size of
- * ranks that share CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes
- * less memory bandwidth. p2p/large/single_copy.c uses it for messages. In an all_to_all each rank decides by the
- * distance of its readers, and if not all decide for it, all stage. In a scatter the root decides.
+ * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all and a scatter of medium size
+ * of ranks that share CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes
+ * less memory bandwidth; on Zen 5 only the scatter (docs/decisions/0043). p2p/large/single_copy.c uses it for messages.
+ * In an all_to_all each rank decides by the distance of its readers, and if not all decide for it, all stage. In a
+ * scatter the root decides.
  *
  * Reductions need all inputs at once, and push results, so they stage.
  *

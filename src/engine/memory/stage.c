@@ -13,8 +13,8 @@
  * larger: for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
  *   (wait/publish.c). Its spans are written past the caches: a line arrives sooner from memory than from the caches
  *   behind another third-level cache (docs/decisions/0024).
- * smaller: for small calls, on CPUs that take lines back from another core's second-level cache sooner than they fetch
- *   them from the third-level cache (docs/decisions/0043).
+ * smaller: for small calls, and for larger rooted calls that the tuning names, on CPUs that take lines back from another
+ *   core's second-level cache sooner than they fetch them from the third-level cache (docs/decisions/0043).
  *
  * Each span carries a stamp: the readers, and how far they must be before the writer may use the span again. A
  * peer that has arrived at a later call has ended the stamp's call. So calls in which all wait for all use
@@ -139,11 +139,12 @@ static bool suits_small_ring(const struct tti_lane *lane, size_t stride, bool sm
 size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small)
 {
     const struct tti_stage *least = &lane->rings[suits_small_ring(lane, rounded(stride), small) ? 1 : 0];
-    return (size_t)(least->ring / rounded(stride));
+    const uint64_t spans = least->ring / rounded(stride);
+    return spans < TTI_STAMPS ? (size_t)spans : TTI_STAMPS;
 }
 
-/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, if it holds enough
- * spans; else the call reports the resource error. */
+/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, unless it is the
+ * smaller one, which holds fewer spans than the readers of this call count with: then the call reports the error. */
 static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small)
 {
     struct tti_stage *second = &lane->rings[1];
@@ -157,7 +158,7 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
     }
     tutti_status resource_error;
     const tutti_status status = commit(lane, wanted, &resource_error);
-    const bool suffices = stride * TTI_STAGE_SPANS <= lane->stage->ring;
+    const bool suffices = lane->stage == &lane->rings[0] || tti_stage_has_far(lane);
     if (status == TUTTI_OK && (resource_error == TUTTI_OK || !suffices)) {
         lane->stage = wanted;
     }

@@ -17,9 +17,9 @@ void tti_stage_prepare(struct tti_lane *lane);
  * without waiting, as many as a ring holds, have limits in the tuning. */
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
 
-/* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. Without memory it
- * returns OK with *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the
- * group has failed. */
+/* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. A `small` call takes the
+ * smaller ring, if there is one and it holds TTI_STAGE_SPANS of its spans. Without memory it returns OK with
+ * *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has failed. */
 tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error);
 
 /* The same for a rank that only reads. */
@@ -55,7 +55,8 @@ tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint6
  * end of the ring. */
 unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room);
 
-/* Spans of that size in the smallest ring that a writer may choose: at least TTI_STAGE_SPANS. */
+/* Spans of that size that a writer can hold at least, whichever ring it chooses: one less if a gap lies between them. No
+ * fewer than TTI_STAGE_SPANS. */
 size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small);
 
 /* Publishes how far this rank is in the call. */

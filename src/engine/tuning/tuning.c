@@ -47,7 +47,7 @@
  *
  * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave the
  *   second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
- *   ranks that share CPUs, reduce of four and more a CPU.
+ *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
  *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
  * last-level

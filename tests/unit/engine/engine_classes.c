@@ -17,6 +17,7 @@
 
 #define WINDOW      8192u /* gives a stage of 64 KiB */
 #define LEAST_CHUNK 8192u /* of a stream */
+#define MOST_CHUNK  65536u
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
@@ -266,21 +267,51 @@ static void zero_copy(void **state)
     run_all(-1, -1, 0, true);
 }
 
-/* Of spans of 64 KiB the smaller ring holds as few as it may, so calls of more wait for their readers. */
-static int all_rooted(struct cluster *c, int rank)
+static tutti_operation rooted; /* what all ranks run next */
+
+/* Calls of more spans than the smaller ring holds wait for their readers. */
+static int in_the_smaller_ring(struct cluster *c, int rank)
 {
-    static const tutti_operation rooted[] = {TUTTI_OP_BROADCAST, TUTTI_OP_GATHER, TUTTI_OP_SCATTER, TUTTI_OP_REDUCE};
     struct tti_engine *e = c->engines[rank];
     const size_t ring = e->layout.second;
-    const size_t bytes[] = {LEAST_CHUNK, ring / 8, ring / 2 + 1000, ring, 3 * ring + 8};
+    /* the spans of a scatter hold a part for each rank, and the ring has to hold five of them */
+    const size_t most = rooted == TUTTI_OP_SCATTER ? ring / 8 : 3 * ring + 8;
+    const size_t bytes[] = {LEAST_CHUNK, most / 5, most};
     int failures = 0;
-    int round = 0;
-    for (size_t k = 0; k < sizeof(rooted) / sizeof(rooted[0]); k++) {
-        for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
-            failures += around(e, rooted[k], bytes[i], round++);
-        }
+    for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        failures += around(e, rooted, bytes[i], (int)i);
     }
-    return failures + (e->lanes[0].rings[1].head < 3 * ring);
+    return failures + (e->lanes[0].rings[0].head != 0);
+}
+
+/* More spans than the stamps that a writer keeps. */
+static int in_a_large_ring(struct cluster *c, int rank)
+{
+    return around(c->engines[rank], rooted, (TTI_STAMPS + 6) * MOST_CHUNK, 0);
+}
+
+static uint64_t staged_in(const struct cluster *c, size_t ring)
+{
+    uint64_t bytes = 0;
+    for (int r = 0; r < c->layout.size; r++) {
+        bytes += c->engines[r]->lanes[0].rings[ring].head;
+    }
+    return bytes;
+}
+
+/* Runs each rooted operation in a cluster of this tuning; all of them stage in that ring. */
+static void run_rooted(int size, const struct tti_tuning *tuning, size_t ring, rank_body body)
+{
+    static const tutti_operation all[] = {TUTTI_OP_BROADCAST, TUTTI_OP_GATHER, TUTTI_OP_SCATTER, TUTTI_OP_REDUCE};
+    struct cluster c;
+    assert_int_equal(cluster_open_tuned(&c, size, 1, *tuning, (struct waiting){1000, 20000, 0}), 0);
+    for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++) {
+        const uint64_t before = staged_in(&c, ring);
+        rooted = all[k];
+        assert_int_equal(cluster_run(&c, body), 0);
+        assert_true(staged_in(&c, ring) > before);
+    }
+    cluster_close(&c);
 }
 
 static void rooted_in_the_smaller_ring(void **state)
@@ -289,15 +320,22 @@ static void rooted_in_the_smaller_ring(void **state)
     for (int size = 2; size <= 3; size++) {
         struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
         struct tti_tuning tuning;
-        struct cluster c;
         wishes.window = 256 << 10;
         tti_tuning_make(size, &wishes, &tuning);
         tuning.second = tuning.stage / 4;
         tuning.small_from_root = tuning.small_gather = tuning.small_reduce = TTI_TUNING_NEVER;
-        assert_int_equal(cluster_open_tuned(&c, size, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
-        assert_int_equal(cluster_run(&c, all_rooted), 0);
-        cluster_close(&c);
+        run_rooted(size, &tuning, 1, in_the_smaller_ring);
     }
+}
+
+static void rooted_in_a_large_ring(void **state)
+{
+    (void)state;
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning tuning;
+    wishes.stage = 32 << 20;
+    tti_tuning_make(2, &wishes, &tuning);
+    run_rooted(2, &tuning, 0, in_a_large_ring);
 }
 
 static void nothing_before_the_first_call(void **state)
@@ -324,6 +362,7 @@ int main(void)
         cmocka_unit_test(staged_without_packets_and_one_shot),
         cmocka_unit_test(zero_copy),
         cmocka_unit_test(rooted_in_the_smaller_ring),
+        cmocka_unit_test(rooted_in_a_large_ring),
         cmocka_unit_test(nothing_before_the_first_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

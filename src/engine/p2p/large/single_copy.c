@@ -5,9 +5,10 @@
  *
  * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two
  * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). If the
- * sender waits for no message itself, the CPUs of both share the work in the ring, so the distance has to be larger. The
- * receiver measures how long it takes to read a line that the sender has just written, and publishes the distance. Every
- * STAGED_EVERY-th message uses the ring, so that the measurement goes on.
+ * sender waits for no message itself, the CPUs of both share the work in the ring, so the distance has to be larger. On
+ * Zen 5 the ring is faster, and tuning.single_copy is TTI_TUNING_NEVER (docs/decisions/0043). The receiver measures how
+ * long it takes to read a line that the sender has just written, and publishes the distance. Every STAGED_EVERY-th
+ * message uses the ring, so that the measurement goes on.
  *
  * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses
@@ -91,7 +92,8 @@ void tti_p2p_measure_distance(struct tti_engine *e, int peer, const unsigned cha
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     _Atomic uint64_t *distance = &tti_pair(e, e->rank, peer)->distance;
-    if (e->direct || bytes < TIMED_FROM || p->chunks++ % TIMED_EVERY != TIMED_EVERY / 2) {
+    const bool wanted = !e->direct && e->tuning.single_copy < TTI_TUNING_NEVER;
+    if (!wanted || bytes < TIMED_FROM || p->chunks++ % TIMED_EVERY != TIMED_EVERY / 2) {
         return;
     }
     /* One line only: the speed of many depends on other users of the core. The first line of its page is read before,

@@ -433,7 +433,8 @@ static tutti_status supply_second_ring_only(void *user, size_t offset, size_t by
     return offset < p->cluster.layout.stages + p->cluster.layout.stage ? TUTTI_NO_MEMORY : TUTTI_OK;
 }
 
-/* A call whose spans are too large for the ring in use reports that there is no memory for the other one. */
+/* A call that does not belong into the smaller ring reports that there is no memory for the other one, also if its spans
+ * are small: its readers count with those that the other one holds. */
 static void no_memory_for_the_first_ring(void **state)
 {
     (void)state;
@@ -448,10 +449,13 @@ static void no_memory_for_the_first_ring(void **state)
     assert_ptr_equal(p.owner->stage, &p.owner->rings[1]);
     p.owner->call++;
     assert_int_equal(tti_stage_begin(p.owner, 64, false, &mark), TUTTI_OK);
-    assert_int_equal(mark, TUTTI_OK); /* it fits the second ring, too */
+    assert_int_equal(mark, TUTTI_NO_MEMORY);
     p.owner->call++;
     assert_int_equal(tti_stage_begin(p.owner, largest(&p), false, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_NO_MEMORY);
+    p.owner->call++;
+    assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
+    assert_int_equal(mark, TUTTI_OK);
     cluster_close(&p.cluster);
 }
 

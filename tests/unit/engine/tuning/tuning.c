@@ -258,6 +258,27 @@ static void test_wishes(void **state)
     assert_int_equal(t.zero_copy, 3);
 }
 
+static void test_wishes_for_single_copy(void **state)
+{
+    (void)state;
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_profile zen_5 = tti_profile_built_in;
+    struct tti_tuning t;
+    zen_5.model = TTI_MODEL_ZEN_5;
+    wishes.single_copy = 5;
+    tti_tuning_fit(8, 2, &zen_5, &wishes, &t);
+    assert_int_equal(t.single_copy, 5);
+    assert_int_equal(t.single_copy_near, 1);
+    wishes.no_single_copy = true;
+    const struct tti_profile *profiles[] = {&zen_5, &tti_profile_built_in};
+    for (int i = 0; i < 2; i++) {
+        tti_tuning_fit(8, 2, profiles[i], &wishes, &t);
+        assert_int_equal(t.single_copy, TTI_TUNING_NEVER);
+        assert_int_equal(t.single_copy_shared_cpus, TTI_TUNING_NEVER);
+        assert_int_equal(t.single_copy_scatter, TTI_TUNING_NEVER);
+    }
+}
+
 /* The thresholds of a group come from its rank 0. The other ranks refuse values that lead beyond their memory. */
 static void test_cannot_be(void **state)
 {
@@ -311,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_reduce_sliced),
         cmocka_unit_test(test_caches),
         cmocka_unit_test(test_wishes),
+        cmocka_unit_test(test_wishes_for_single_copy),
         cmocka_unit_test(test_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
