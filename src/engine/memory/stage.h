@@ -55,8 +55,8 @@ tutti_status tti_await_span(struct tti_lane *lane, int peer, size_t index, uint6
  * end of the ring. */
 unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room);
 
-/* Spans of that size that a writer can hold at least, whichever ring it chooses: one less if a gap lies between them. No
- * fewer than TTI_STAGE_SPANS. */
+/* Spans of that size that a writer can hold at least, whichever ring it chooses: one less if a gap lies between them.
+ * No fewer than TTI_STAGE_SPANS. */
 size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small);
 
 /* Publishes how far this rank is in the call. */

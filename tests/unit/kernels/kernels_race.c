@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=thread */
 /*
- * ThreadSanitizer sees the arrays of a fold, although folds are compiled without it (kernels/dispatch.h). A child process
- * lets one thread fold, and another one use an array afterwards that no lock protects: it has to end with a report.
+ * ThreadSanitizer sees the arrays of a fold, although folds are compiled without it (kernels/dispatch.h). A child
+ * process lets one thread fold, and another one use an array afterwards that no lock protects: it has to end with a
+ * report.
  */
 #include <fcntl.h>
 #include <pthread.h>

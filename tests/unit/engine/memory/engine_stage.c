@@ -433,8 +433,8 @@ static tutti_status supply_second_ring_only(void *user, size_t offset, size_t by
     return offset < p->cluster.layout.stages + p->cluster.layout.stage ? TUTTI_NO_MEMORY : TUTTI_OK;
 }
 
-/* A call that does not belong into the smaller ring reports that there is no memory for the other one, also if its spans
- * are small: its readers count with those that the other one holds. */
+/* A call that does not belong into the smaller ring reports that there is no memory for the other one, also if its
+ * spans are small: its readers count with those that the other one holds. */
 static void no_memory_for_the_first_ring(void **state)
 {
     (void)state;
