@@ -52,9 +52,13 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     s->stride = (s->chunk + 63) / 64 * 64 * slots;
     s->steps = bytes == s->chunk ? 1 : (bytes + s->chunk - 1) / s->chunk;
     s->small = s->stride * s->steps <= small_for(&lane->engine->tuning, s->op->kind);
-    const size_t spans = tti_stage_spans(lane, s->stride, s->small);
-    s->room = s->steps > 1 ? spans / 2 : 1;
-    s->report = s->steps > 1 ? spans / 4 : 1;
+    s->room = 1;
+    s->report = 1;
+    if (s->steps > 1) {
+        const size_t spans = tti_stage_spans(lane, s->stride, s->small);
+        s->room = spans / 2;
+        s->report = spans / 4;
+    }
 }
 
 /* The root's own chunks [from, end). */
