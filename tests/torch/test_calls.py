@@ -135,6 +135,16 @@ def uneven():
     splits = [1] * size if rank == 0 else None
     dist.all_to_all_single(both, torch.arange(float(size)) + 10 * rank, splits, splits)
     assert both.tolist() == [10 * r + rank for r in range(size)]
+    if rank == 0:  # refused before the other ranks are needed, though the sum of the lengths is right
+        unequal = [torch.zeros(1 + (r == 0) - (r == 1)) for r in range(size)]
+        for function in (dist.gather, dist.scatter):
+            try:
+                function(torch.zeros(1), unequal)
+            except ValueError as error:
+                assert "tensor 0 of the list has 2 elements, not 1" in str(error), error
+            else:
+                raise AssertionError(f"{function.__name__} accepted tensors of different lengths")
+    dist.barrier()
 
 
 def premultiplied():

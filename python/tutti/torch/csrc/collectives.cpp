@@ -49,6 +49,15 @@ static void check_same_type(const Block &a, const Block &b)
                       b.type());
 }
 
+static void check_parts(const Block &list, const Block &part, const char *function)
+{
+    for (size_t r = 0; r < list.tensors().size(); r++) {
+        TORCH_CHECK_VALUE(list.tensors()[r].numel() == part.count(), "tutti: ", function, ": tensor ", r,
+                          " of the list has ", list.tensors()[r].numel(), " elements, not ", part.count(),
+                          " as this rank's own tensor");
+    }
+}
+
 void Backend::check_length(const Block &whole, const Block &part, const char *function) const
 {
     TORCH_CHECK_VALUE(whole.count() == part.count() * size_, "tutti: ", function, ": the joined tensor has ",
@@ -288,7 +297,7 @@ WorkPtr Backend::gather(Lists &outputs, Tensors &inputs, const c10d::GatherOptio
         check_list(list.size(), "output");
         call.writes = {Block::writing(list)};
         check_same_type(input, call.writes[0]);
-        check_length(call.writes[0], input, "gather");
+        check_parts(call.writes[0], input, "gather");
         input.separate(call.writes[0], offset_of(rank_, input));
     } else {
         TORCH_CHECK_VALUE(outputs.empty(), "tutti: gather requires empty output on non-root");
@@ -315,7 +324,7 @@ WorkPtr Backend::scatter(Tensors &outputs, Lists &inputs, const c10d::ScatterOpt
         check_list(call.inputs.size(), "input");
         call.reads = {Block::reading(call.inputs)};
         check_same_type(call.reads[0], output);
-        check_length(call.reads[0], output, "scatter");
+        check_parts(call.reads[0], output, "scatter");
         call.reads[0].separate(output, -offset_of(rank_, output));
     } else {
         TORCH_CHECK_VALUE(inputs.empty(), "tutti: scatter requires empty input on non-root");
