@@ -71,7 +71,8 @@ class Group(Collectives, Messages):
     """
 
     def __init__(self, handle: int, family: Optional[Family] = None, keep: Any = None):
-        super().__init__(handle, aborts=bool(lib.tutti_group_capabilities(handle) & _RECOVER))
+        capabilities = lib.tutti_group_capabilities(handle)
+        super().__init__(handle, bool(capabilities & _RECOVER), bool(capabilities & _ONE_PROCESS))
         self._keep = keep
         self._family = family if family is not None else Family()
         self._family.opened(handle)
@@ -192,8 +193,7 @@ class Group(Collectives, Messages):
 
     def _form(self, function: Any, *arguments: Any) -> None:
         """A call that makes a group, which an abort does not end. After Ctrl-C it goes on, and keeps its arguments."""
-        one_process = lib.tutti_group_capabilities(self.handle) & _ONE_PROCESS
-        if self._size == 1 or one_process or not local.state.is_main:
+        if self._size == 1 or self._one_process or not local.state.is_main:
             self._blocking(function, *arguments)
             return
         details = ErrorStruct()

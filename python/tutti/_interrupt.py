@@ -12,7 +12,8 @@ and so it has run the handler. The descriptor is a socket, whose messages carry 
 
 The other ranks get Revoked instead of a wait until the deadline, which is right: this rank has left the operation. A
 program's own handler of SIGINT may go on, so nothing may be aborted before it has run. While there is one, operations
-of the main thread are started and awaited in slices, between which handlers run.
+of the main thread are started and awaited in slices, between which handlers run. A call that cannot be started is made by
+another thread: in_thread_until_abort.
 
 An abort does not end the making of a group: see in_other_thread.
 """
@@ -24,7 +25,7 @@ import socket
 import struct
 import threading
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 from ._native import lib
 
@@ -122,10 +123,35 @@ def _nanoseconds(timespec: bytes) -> int:
 def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
     """Runs a call that nothing can end early, such as a rendezvous, in a thread; the caller waits, and takes signals.
 
-    It waits in slices: the kernel may give a signal of the process to another thread, which ends no wait of this one.
     After Ctrl-C the thread goes on until the call's deadline. `stays`: whether the thread has to live as long as what
     it made: a rank that is a thread leaves its group when that thread ends.
     """
+    results, ended = _start_thread(call, stays)
+    _wait_in_slices(ended)
+    return results[0]
+
+
+def in_thread_until_abort(call: Callable[[], int], abort: Callable[[], object]) -> int:
+    """Runs a call that `abort` ends in a thread; the caller waits, and takes signals.
+
+    An exception of a signal handler ends the call, and leaves when the call has returned: that writes to memory of the
+    caller. Meanwhile further signals have no effect.
+    """
+    results, ended = _start_thread(call, lambda: False)
+    try:
+        _wait_in_slices(ended)
+    except BaseException:
+        while not ended.is_set():
+            try:
+                abort()
+                ended.wait(_GRACE)
+            except BaseException:  # noqa: S110
+                pass
+        raise
+    return results[0]
+
+
+def _start_thread(call: Callable[[], int], stays: Callable[[], bool]) -> Tuple[List[int], threading.Event]:
     results: List[int] = []
     ended = threading.Event()
 
@@ -135,7 +161,11 @@ def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
         if stays():
             threading.Event().wait()
 
-    threading.Thread(target=run, name="tutti-rendezvous", daemon=True).start()
+    threading.Thread(target=run, name="tutti-call", daemon=True).start()
+    return results, ended
+
+
+def _wait_in_slices(ended: threading.Event) -> None:
+    """The kernel may give a signal of the process to another thread, which ends no wait of this one."""
     while not ended.wait(_SLICE):
         pass
-    return results[0]

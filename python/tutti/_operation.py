@@ -105,9 +105,10 @@ def initialised(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[
 class Operations:
     """What the methods of Group that run an operation need of it."""
 
-    def __init__(self, handle: int, aborts: bool):
+    def __init__(self, handle: int, aborts: bool, one_process: bool):
         self.handle = handle
         self._aborts = aborts  # whether tutti_group_abort ends what waits
+        self._one_process = one_process  # whether ranks are threads: such a rank belongs to the thread that makes its group
         self._size = int(lib.tutti_group_size(handle))
         self._rank = int(lib.tutti_group_rank(handle))
         self._batches: dict[int, list[Any]] = {}
@@ -147,7 +148,7 @@ class Operations:
         return cast(Tuple[Described, Any], method(self, *args, **{**kwargs, _HOW: _DESCRIBE}))
 
     def _enter(self, function: Any, *arguments: Any) -> int:
-        """Calls a function that waits for other ranks and takes no options; returns its status."""
+        """Calls a function that waits for other ranks; returns its status."""
         state = local.state
         state.group = self.handle
         state.calls += 1
@@ -156,6 +157,14 @@ class Operations:
             return int(function(*arguments))
         finally:
             state.group = None
+
+    def _enter_unstarted(self, function: Any, *arguments: Any) -> int:
+        """The same for a function that has no asynchronous form: where nothing else would end it, a thread calls it."""
+        state = local.state
+        if state.is_main and self._aborts and not self._one_process and self._in_slices(state):
+            abort = lambda: lib.tutti_group_abort(self.handle, None)  # noqa: E731
+            return _interrupt.in_thread_until_abort(lambda: int(function(*arguments)), abort)
+        return self._enter(function, *arguments)
 
     def _in_slices(self, state: Any) -> bool:
         """Whether a call of the main thread is started and awaited in slices, because nothing else would end it."""
@@ -227,7 +236,7 @@ class Operations:
     def _blocking(self, function: Any, *arguments: Any) -> None:
         """A call without options that waits for other ranks. Its last argument is a tutti_error."""
         details = ErrorStruct()
-        status = self._enter(function, self.handle, *arguments, addressof(details))
+        status = self._enter_unstarted(function, self.handle, *arguments, addressof(details))
         if status:
             fail(status, details)
 

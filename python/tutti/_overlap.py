@@ -67,7 +67,7 @@ class Bucketer:
     def wait(self) -> None:
         """Ends the step: the gradients hold their results."""
         details = ErrorStruct()
-        status = self._group._enter(lib.tutti_bucketer_wait, self.handle, addressof(details))
+        status = self._group._enter_unstarted(lib.tutti_bucketer_wait, self.handle, addressof(details))
         if status:
             fail(status, details)
 

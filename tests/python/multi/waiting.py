@@ -5,14 +5,17 @@ import asyncio
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import tutti
+from tutti import _interrupt
 
 try:
     import numpy as np
@@ -31,7 +34,7 @@ def copy(timeout=LIMIT):
 
 
 PACKAGE = str(Path(tutti.__file__).parent)
-WAITING = {"_run", "_enter", "wait", "in_other_thread"}  # functions of the package that call what waits for other ranks
+WAITING = {"_run", "_enter", "wait", "_wait_in_slices"}  # functions of the package that call what waits for other ranks
 
 
 SENDERS = []  # threads of interrupt()
@@ -204,6 +207,34 @@ class Waiting(unittest.TestCase):
 
     def test_interrupt_agree(self):
         self.interrupted(lambda group: group.agree())
+
+    def test_interrupt_without_watch(self):
+        """Calls that cannot be started end, too, if the program has its own wakeup descriptor."""
+        receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sender.setblocking(False)
+        previous = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+        try:
+            with mock.patch.multiple(_interrupt, armed=False, _refused=True):
+                self.interrupted(lambda group: group.agree())
+                self.interrupted(lambda group: group.shrink())
+                self.interrupted(lambda group: group.empty(1 << 20))
+                self.interrupted(lambda group: group.register(np.zeros(1 << 20)))
+        finally:
+            signal.set_wakeup_fd(previous)
+            receiver.close()
+            sender.close()
+
+    def test_interrupt_first_call(self):
+        """The first call of the main thread starts the watch, also if it is one that cannot be started."""
+        previous = signal.set_wakeup_fd(-1)
+        try:
+            with mock.patch.multiple(_interrupt, armed=False, _refused=False, _write=-1):
+                group = copy(math.inf)
+                group.agree()
+                self.assertTrue(_interrupt.armed)
+                group.destroy()
+        finally:
+            signal.set_wakeup_fd(previous)
 
     def test_interrupt_work(self):
         """An operation that is waited for in slices goes on after Ctrl-C."""
