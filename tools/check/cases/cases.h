@@ -25,6 +25,7 @@ void tti_check_async_order_cases(struct tti_check *c); /* more cases of async */
 void tti_check_cancel_cases(struct tti_check *c);
 void tti_check_message_cancel_cases(struct tti_check *c); /* more cases of cancel */
 bool tti_check_can_cancel(const struct tti_check *c);
+bool tti_check_has_wire(const struct tti_check *c);
 void tti_check_deadlines_cases(struct tti_check *c);
 void tti_check_async_soak_cases(struct tti_check *c);
 void tti_check_device_cases(struct tti_check *c);        /* has cases only if the group works on a device */

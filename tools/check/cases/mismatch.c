@@ -272,10 +272,9 @@ static void each_notices_once(struct tti_check *c, const struct room *room, cons
     }
 }
 
-/* A group on a device refuses .wire. */
 static bool applies(struct tti_check *c, const struct variant *v, uint32_t promises)
 {
-    const bool refused = c->arena && (v->usual.wire != TUTTI_WIRE_FULL || v->odd.wire != TUTTI_WIRE_FULL);
+    const bool refused = !tti_check_has_wire(c) && (v->usual.wire != TUTTI_WIRE_FULL || v->odd.wire != TUTTI_WIRE_FULL);
     if (c->size > 1 && (c->capabilities & promises) == promises && !refused) {
         return true;
     }

@@ -339,7 +339,7 @@ void tti_check_cancel_cases(struct tti_check *c)
         TTI_CHECK_CASE(c, "queued/all_reduce-%s/%lld", tti_tool_wire_name(wire), (long long)counts[i / 2]) {
             struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, counts[i / 2]);
             p.wire = wire;
-            if (!c->arena && tti_check_can_cancel(c)) {
+            if (tti_check_has_wire(c) && tti_check_can_cancel(c)) {
                 queued(c, &tti_check_all_reduce_form, &p, flags_for(c, 0), &(struct cancel_setup){.holder = 0});
             } else {
                 tti_check_skip(c);

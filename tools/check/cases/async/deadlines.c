@@ -41,7 +41,7 @@ static void one_rank(struct tti_check *c, int64_t count)
             one_collective(c, collective->form, tti_check_plan_for(collective, count));
         }
     }
-    if (!c->arena) { /* a group on a device has no wire */
+    if (tti_check_has_wire(c)) {
         struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, TUTTI_SUM, count);
         for (p.wire = TUTTI_WIRE_BF16; p.wire <= TUTTI_WIRE_FP8; p.wire++) {
             one_collective(c, &tti_check_all_reduce_form, p);

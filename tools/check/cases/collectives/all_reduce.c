@@ -60,12 +60,17 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
     tti_check_tensor_free(&input);
 }
 
-/* A group on a device refuses .wire; nothing is said there. */
+/* An engine that works on a device refuses .wire, also for tensors of the CPU that it copies there. */
+bool tti_check_has_wire(const struct tti_check *c)
+{
+    return !c->arena && !(c->capabilities & TUTTI_CAP_NO_HOST);
+}
+
 static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const char *name, bool hashes)
 {
     TTI_CHECK_CASE(c, "wire/%s/%s/%s/%lld%s", tti_tool_wire_name(p->wire), name, tutti_reduce_op_name(p->op),
                    (long long)p->shape[0], p->in_place ? "/in-place" : "") {
-        if (c->arena || (hashes && !(c->capabilities & TUTTI_CAP_SAME_BITS))) {
+        if (!tti_check_has_wire(c) || (hashes && !(c->capabilities & TUTTI_CAP_SAME_BITS))) {
             tti_check_skip(c);
         } else if (hashes) {
             same_bits(c, p);
