@@ -30,12 +30,12 @@ class Family:
     """The groups that share a heap, and the number of its arrays.
 
     ends_with_thread: the library destroys the first group of the family when its thread ends. So the first array makes
-    another one, of one rank.
+    another one, of one rank: `holder`.
     """
 
     def __init__(self, ends_with_thread: bool = False) -> None:
         self.ends_with_thread = ends_with_thread
-        self.keeper: Optional[Group] = None
+        self.holder: Optional[Group] = None
         self.open: set[int] = set()
         self.last = 0  # the group that is destroyed with the last array
         self.blocks = 0
@@ -95,8 +95,8 @@ def empty(group: Group, shape: Sequence[int], number: int) -> Any:
     if nbytes >= 1 << 63:
         raise InvalidArgument(f"tutti: an array of shape {tuple(shape)} does not fit into the address space")
     memory, family = ctypes.c_void_p(), group._family
-    if family.ends_with_thread and not family.keeper:
-        family.keeper = group.create([group.rank])
+    if family.ends_with_thread and not family.holder:
+        family.holder = group.create([group.rank])
     group._blocking(lib.tutti_alloc, nbytes, ctypes.addressof(memory))
     numpy = _numpy()
     if not memory.value:

@@ -88,7 +88,7 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
             problems[me] = problem
             return int(getattr(problem, "code", 0)) or 20
         finally:
-            for ending in (group, group._family.keeper):
+            for ending in (group, group._family.holder):
                 if ending and ending.handle:
                     with suppress(Error):  # operations that are pending keep it
                         ending.destroy()

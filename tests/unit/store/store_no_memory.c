@@ -34,7 +34,7 @@ static void check(const char *url, bool sealed)
     no_memory = true;
     const tutti_status kept = tti_store_set(first, "long", value, LONG, &error);
     const tutti_status also = tti_store_set(first, "short", value, 1, NULL);
-    const int64_t turned_away = tti_store_refused_count(first);
+    const int64_t refused = tti_store_refused_count(first);
     /* in a sealed frame the key is unknown */
     const tutti_status missed = tti_store_get(second, "long", got, LONG, &length, sealed ? 0 : TUTTI_FOREVER, NULL);
     const tutti_status noted = tti_store_get(second, "short", got, LONG, &length, TUTTI_FOREVER, NULL);
@@ -44,7 +44,7 @@ static void check(const char *url, bool sealed)
     assert_int_equal(kept, TUTTI_NO_MEMORY);
     assert_non_null(strstr(error.message, tti_store_url(first)));
     assert_int_equal(also, TUTTI_NO_MEMORY);
-    assert_int_equal(turned_away, 0);
+    assert_int_equal(refused, 0);
     assert_int_equal(missed, sealed ? TUTTI_TIMEOUT : TUTTI_NO_MEMORY);
     assert_int_equal(noted, TUTTI_NO_MEMORY);
     assert_int_equal(other, TUTTI_TIMEOUT);
