@@ -134,8 +134,8 @@ def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
 def in_thread_until_abort(call: Callable[[], int], abort: Callable[[], object]) -> int:
     """Runs a call that `abort` ends in a thread; the caller waits, and takes signals.
 
-    An exception of a signal handler ends the call, and leaves when the call has returned: that writes to memory of the
-    caller. Meanwhile further signals have no effect.
+    An exception of a signal handler aborts the call. It is raised when the call has returned, because the call writes to
+    the caller's memory; until then further exceptions of handlers are dropped.
     """
     results, ended = _start_thread(call, lambda: False)
     try:
