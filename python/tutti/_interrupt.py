@@ -25,6 +25,7 @@ import socket
 import struct
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Callable, List, Optional, Tuple
 
 from ._native import lib
@@ -142,11 +143,9 @@ def in_thread_until_abort(call: Callable[[], int], abort: Callable[[], object]) 
         _wait_in_slices(ended)
     except BaseException:
         while not ended.is_set():
-            try:
+            with suppress(BaseException):
                 abort()
                 ended.wait(_GRACE)
-            except BaseException:  # noqa: S110
-                pass
         raise
     return results[0]
 
