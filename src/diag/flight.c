@@ -341,16 +341,26 @@ static uint64_t reserve(unsigned char *m, uint64_t count)
     return atomic_fetch_add_explicit(&head_of(m)->next, count, memory_order_relaxed) + 1;
 }
 
-static struct tti_flight_entry *put(unsigned char *m, uint64_t number, const struct tti_flight_entry *entry)
+static inline struct tti_flight_entry *put(unsigned char *m, uint64_t number, const struct tti_flight_entry *entry)
 {
     struct tti_flight_entry *e = entry_of(m, number);
+    const struct tti_flight_op *what = &entry->what;
     atomic_store_explicit(&e->number, 0, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst); /* only a help: readers detect a torn entry */
+    /* Put together here: to load a word that has just been stored field by field takes long. */
+    const uint64_t words[] = {(uint64_t)entry->begun_ns,
+                              (uint64_t)entry->ended_ns,
+                              entry->sequence,
+                              what->count,
+                              what->bytes,
+                              what->kind | (uint64_t)what->dtype << 8 | (uint64_t)what->redop << 16 |
+                                  (uint64_t)what->lane << 24 | (uint64_t)(uint32_t)what->root << 32,
+                              entry->group | (uint64_t)(uint16_t)entry->status << 16 |
+                                  (uint64_t)(uint32_t)entry->tag << 32};
+    static_assert(sizeof(e->number) + sizeof(words) == sizeof(*e) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "");
     /* relaxed, all: the thread of the operation 4096 numbers ago may still write here */
-    uint64_t words[sizeof(*entry) / sizeof(uint64_t)];
-    memcpy(words, entry, sizeof(words));
-    for (size_t i = 1; i < sizeof(words) / sizeof(words[0]); i++) { /* the number is the first one */
-        atomic_store_explicit((_Atomic uint64_t *)e + i, words[i], memory_order_relaxed);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        atomic_store_explicit((_Atomic uint64_t *)e + 1 + i, words[i], memory_order_relaxed);
     }
     /* release: pairs with a reader's load of the number */
     atomic_store_explicit(&e->number, number, memory_order_release);
@@ -436,12 +446,13 @@ uint64_t tti_flight_reserve(const struct tti_flight_group *group, uint64_t count
     return m ? reserve(m, count) : 0;
 }
 
-int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what,
-                        int32_t tag)
+int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const tutti_op *op, size_t bytes)
 {
     unsigned char *m = memory_now();
-    const struct tti_flight_entry entry = {
-        .what = *what, .group = (uint16_t)group->id, .status = TTI_FLIGHT_RUNNING, .tag = tag};
+    const struct tti_flight_entry entry = {.what = tti_flight_op_of(op, bytes),
+                                           .group = (uint16_t)group->id,
+                                           .status = TTI_FLIGHT_RUNNING,
+                                           .tag = op->p2p_tag};
     return m ? &put(m, number, &entry)->begun_ns : NULL;
 }
 

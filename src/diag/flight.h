@@ -4,6 +4,7 @@
 #define TTI_DIAG_FLIGHT_H
 
 #include <stdbool.h>
+#include <tutti/backend.h>
 
 #include "diag/record.h"
 
@@ -40,12 +41,23 @@ void tti_flight_arrived(uint64_t number, int64_t sequence);
 void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what, int64_t sequence,
                     tutti_status status);
 
+/* The description of an operation of so many bytes. */
+static inline struct tti_flight_op tti_flight_op_of(const tutti_op *op, size_t bytes)
+{
+    return (struct tti_flight_op){.count = op->count,
+                                  .bytes = bytes,
+                                  .kind = (uint8_t)op->kind,
+                                  .dtype = (uint8_t)op->dtype,
+                                  .redop = (uint8_t)op->redop,
+                                  .lane = (uint8_t)op->lane,
+                                  .root = op->root};
+}
+
 /* The same for many messages that begin and end together, and are not timed: reserve as many entries, from the number
  * returned on; 0: they are not recorded. tti_flight_put returns what tti_flight_waits_since does. At the end each gets
  * its status, and all of a kind are counted at once. */
 uint64_t tti_flight_reserve(const struct tti_flight_group *group, uint64_t count);
-int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const struct tti_flight_op *what,
-                        int32_t tag);
+int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const tutti_op *op, size_t bytes);
 void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status);
 void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint64_t failures);
 

@@ -203,13 +203,7 @@ static tutti_status run_on_device(struct tti_task *t)
 
 struct tti_flight_op tti_task_flight_op(const tutti_op *op)
 {
-    return (struct tti_flight_op){.count = op->count,
-                                  .bytes = op->count * tutti_dtype_size(op->dtype),
-                                  .kind = (uint8_t)op->kind,
-                                  .dtype = (uint8_t)op->dtype,
-                                  .redop = (uint8_t)op->redop,
-                                  .lane = (uint8_t)op->lane,
-                                  .root = op->root};
+    return tti_flight_op_of(op, op->count * tutti_dtype_size(op->dtype));
 }
 
 tutti_status tti_task_run_timed(const struct tti_group *g, tutti_op *op, tutti_error *error)

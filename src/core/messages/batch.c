@@ -172,8 +172,7 @@ static uint64_t record_begin(const struct tti_call *c, struct notes *n)
     const uint64_t first = tti_flight_reserve(c->group->flight, n->count);
     for (size_t i = 0; first != 0 && i < n->count; i++) {
         tutti_op *op = &n->each[i].op;
-        const struct tti_flight_op what = tti_task_flight_op(op);
-        op->waits_since = tti_flight_put(c->group->flight, first + i, &what, op->p2p_tag);
+        op->waits_since = tti_flight_put(c->group->flight, first + i, op, op->count << tti_dtype_shift(op->dtype));
     }
     return first;
 }
