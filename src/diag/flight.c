@@ -330,9 +330,9 @@ void tti_flight_finish(void)
 
 /* ---- operations ----------------------------------------------------------------------------------------------- */
 
-bool tti_flight_is_timed(const struct tti_flight_op *what)
+bool tti_flight_is_timed(size_t bytes)
 {
-    return what->bytes >= TTI_FLIGHT_TIMED || atomic_load_explicit(&full, memory_order_relaxed);
+    return bytes >= TTI_FLIGHT_TIMED || atomic_load_explicit(&full, memory_order_relaxed);
 }
 
 static uint64_t reserve(unsigned char *m, uint64_t count)
@@ -382,7 +382,7 @@ uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_fligh
         return 0;
     }
     const struct tti_flight_entry entry = {.begun_ns =
-                                               begun_ns == 0 && tti_flight_is_timed(what) ? tti_now_ns() : begun_ns,
+                                               begun_ns == 0 && tti_flight_is_timed(what->bytes) ? tti_now_ns() : begun_ns,
                                            .what = *what,
                                            .group = (uint16_t)group->id,
                                            .status = TTI_FLIGHT_RUNNING,
@@ -426,7 +426,7 @@ void tti_flight_end(struct tti_flight_group *group, uint64_t number, const struc
     }
     struct tti_flight_entry *e = find(m, number);
     if (e) { /* relaxed, as in add_entry */
-        const int64_t ended_ns = tti_flight_is_timed(what) ? tti_now_ns() : 0;
+        const int64_t ended_ns = tti_flight_is_timed(what->bytes) ? tti_now_ns() : 0;
         atomic_store_explicit((_Atomic int64_t *)&e->ended_ns, ended_ns, memory_order_relaxed);
         atomic_store_explicit((_Atomic uint64_t *)&e->sequence, (uint64_t)sequence, memory_order_relaxed);
         atomic_store_explicit((_Atomic int16_t *)&e->status, (int16_t)status, memory_order_relaxed);
@@ -446,20 +446,24 @@ uint64_t tti_flight_reserve(const struct tti_flight_group *group, uint64_t count
     return m ? reserve(m, count) : 0;
 }
 
-int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const tutti_op *op, size_t bytes)
+int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const tutti_op *op, size_t bytes,
+                        int64_t begun_ns)
 {
     unsigned char *m = memory_now();
-    const struct tti_flight_entry entry = {.what = tti_flight_op_of(op, bytes),
+    const struct tti_flight_entry entry = {.begun_ns = begun_ns,
+                                           .what = tti_flight_op_of(op, bytes),
                                            .group = (uint16_t)group->id,
                                            .status = TTI_FLIGHT_RUNNING,
                                            .tag = op->p2p_tag};
-    return m ? &put(m, number, &entry)->begun_ns : NULL;
+    struct tti_flight_entry *e = m ? put(m, number, &entry) : NULL;
+    return e && begun_ns == 0 ? &e->begun_ns : NULL;
 }
 
-void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status)
+void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status, int64_t ended_ns)
 {
     struct tti_flight_entry *e = find(memory_now(), number);
     if (e) { /* relaxed, as in add_entry */
+        atomic_store_explicit((_Atomic int64_t *)&e->ended_ns, ended_ns, memory_order_relaxed);
         atomic_store_explicit((_Atomic uint64_t *)&e->sequence, (uint64_t)sequence, memory_order_relaxed);
         atomic_store_explicit((_Atomic int16_t *)&e->status, (int16_t)status, memory_order_relaxed);
     }

@@ -53,16 +53,17 @@ static inline struct tti_flight_op tti_flight_op_of(const tutti_op *op, size_t b
                                   .root = op->root};
 }
 
-/* The same for many messages that begin and end together, and are not timed: reserve as many entries, from the number
- * returned on; 0: they are not recorded. tti_flight_put returns what tti_flight_waits_since does. At the end each gets
- * its status, and all of a kind are counted at once. */
+/* The same for many messages that begin and end together: reserve as many entries, from the number returned on; 0: they
+ * are not recorded. Of those that are not timed both times are 0. tti_flight_put returns what tti_flight_waits_since
+ * does. At the end each gets its status, and all of a kind are counted at once. */
 uint64_t tti_flight_reserve(const struct tti_flight_group *group, uint64_t count);
-int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const tutti_op *op, size_t bytes);
-void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status);
+int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, const tutti_op *op, size_t bytes,
+                        int64_t begun_ns);
+void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status, int64_t ended_ns);
 void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint64_t failures);
 
-/* Whether such an operation is timed. Then it uses no tally. */
-bool tti_flight_is_timed(const struct tti_flight_op *what);
+/* Whether an operation of so many bytes is timed. Then it uses no tally. */
+bool tti_flight_is_timed(size_t bytes);
 
 /* A tally for calls of one kind by one thread, or NULL; of messages, with one tag. Its release adds it to the counters,
  * and adds one entry for its calls. */

@@ -36,7 +36,7 @@
 #define TTI_FLIGHT_GROUPS  64u
 #define TTI_FLIGHT_KINDS   32
 #define TTI_FLIGHT_LANES   16
-#define TTI_FLIGHT_TIMED   ((size_t)64 << 10)
+#define TTI_FLIGHT_TIMED   ((size_t)256 << 10)
 
 /* The variable with the descriptor that the process inherits from its launcher. */
 #define TTI_FLIGHT_VARIABLE "TUTTI_FLIGHT_FD"

@@ -4,6 +4,7 @@
  * rank; then, by the argument:
  *
  *   done     say "done" and end
+ *   messages large messages to the next rank, alone and in batches, often enough for the call cache
  *   late     rank 1 waits for SIGUSR1 before it comes to the barrier of the others
  *   absent   rank 1 does so before it calls tutti_init
  *   threads  three ranks are threads of this process, and the second one does so
@@ -53,6 +54,25 @@ static void begin(int32_t rank, int32_t size)
     }
     must(tutti_sendrecv(group, &sent, (rank + 1) % size, 5, &received, (rank + size - 1) % size, 5, NULL, NULL),
          "sendrecv");
+}
+
+static void send_large(int32_t rank, int32_t size)
+{
+    static float out[LARGE];
+    static float in[LARGE];
+    const int32_t next = (rank + 1) % size;
+    const int32_t before_it = (rank + size - 1) % size;
+    DLTensor sent = tutti_tensor_1d(out, &(int64_t){LARGE}, TUTTI_F32);
+    DLTensor received = tutti_tensor_1d(in, &(int64_t){LARGE}, TUTTI_F32);
+    for (int i = 0; i < 4; i++) {
+        must(tutti_sendrecv(group, &sent, next, 6, &received, before_it, 6, NULL, NULL), "large sendrecv");
+    }
+    for (int i = 0; i < 3; i++) {
+        must(tutti_batch_begin(group, NULL), "batch_begin");
+        must(tutti_recv(group, &received, before_it, 6, NULL, NULL), "recv");
+        must(tutti_send(group, &sent, next, 6, NULL), "send");
+        must(tutti_batch_end(group, NULL), "batch_end");
+    }
 }
 
 static void start_again(int32_t rank)
@@ -129,6 +149,8 @@ int main(int argc, char **argv)
     begin(rank, tutti_group_size(group));
     if (strcmp(mode, "started") == 0) {
         start_again(rank);
+    } else if (strcmp(mode, "messages") == 0) {
+        send_large(rank, tutti_group_size(group));
     }
     puts("ready");
     fflush(stdout);

@@ -54,6 +54,22 @@ end
 check_status 0 "the job goes on after a report"
 check_count out 'done$' 3 "the job goes on after a report"
 
+# Large messages have times also if they come from the call cache.
+start --trace "$work/messages" "$program" messages
+end
+check_status 0 "large messages"
+"$tutti" trace dump --format json -o "$work/messages.json" "$work/messages"
+checks=$((checks + 1))
+python3 - "$work/messages.json" <<'PYTHON' || fail "large messages without times"
+import json, sys
+for rank in json.load(open(sys.argv[1]))["ranks"]:
+    for kind in ("send", "recv"):
+        large = [o for o in rank["operations"] if o["operation"] == kind and o["bytes"] == 4 << 18]
+        assert len(large) == 7 and all(o["calls"] == 1 and o["status"] == "OK" for o in large), large
+        assert all(o["end_ns"] > o["start_ns"] > 1e18 for o in large), large
+        assert rank["counters"][kind] == {"calls": 8, "bytes": 4 + 7 * (4 << 18), "failures": 0}, rank["counters"]
+PYTHON
+
 # The records of an ended job.
 "$tutti" trace dump "$work/late" >"$work/dead" 2>&1
 check_line dead '^all processes have ended' "an ended job"

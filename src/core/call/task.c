@@ -219,7 +219,7 @@ struct tti_flight_tally *tti_task_take_tally(const struct tti_group *g, tutti_op
 {
     const struct tti_flight_op what = tti_task_flight_op(op);
     struct tti_flight_tally *tally =
-        g->flight && !tti_flight_is_timed(&what) ? tti_flight_tally_take(g->flight, &what, op->p2p_tag) : NULL;
+        g->flight && !tti_flight_is_timed(what.bytes) ? tti_flight_tally_take(g->flight, &what, op->p2p_tag) : NULL;
     op->waits_since = tally ? &tally->since_ns : NULL;
     return tally;
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/call/cache/message_cache.h"
 #include "core/call/task.h"
@@ -166,13 +167,29 @@ bool tti_batch_note_cached(const tutti_group *group, const struct tti_signature 
     return true;
 }
 
+static size_t bytes_of(const tutti_op *op)
+{
+    return op->count << tti_dtype_shift(op->dtype);
+}
+
+/* The time now for a message that is timed, read once for all; else 0. */
+static int64_t time_of(const tutti_op *op, int64_t *now)
+{
+    if (!tti_flight_is_timed(bytes_of(op))) {
+        return 0;
+    }
+    *now = *now == 0 ? tti_now_ns() : *now;
+    return *now;
+}
+
 /* Returns the number of the first one's entry. */
 static uint64_t record_begin(const struct tti_call *c, struct notes *n)
 {
     const uint64_t first = tti_flight_reserve(c->group->flight, n->count);
+    int64_t now = 0;
     for (size_t i = 0; first != 0 && i < n->count; i++) {
         tutti_op *op = &n->each[i].op;
-        op->waits_since = tti_flight_put(c->group->flight, first + i, op, op->count << tti_dtype_shift(op->dtype));
+        op->waits_since = tti_flight_put(c->group->flight, first + i, op, bytes_of(op), time_of(op, &now));
     }
     return first;
 }
@@ -182,13 +199,14 @@ static void record_end(const struct notes *n, uint64_t first, tutti_status statu
     uint64_t calls[2] = {0};
     uint64_t bytes[2] = {0};
     uint64_t failures[2] = {0};
+    int64_t now = 0;
     for (size_t i = 0; first != 0 && i < n->count; i++) {
         const tutti_op *op = &n->each[i].op;
         const tutti_status own_status = op->status == TTI_NOT_RUN ? status : op->status;
         const int kind = op->kind == TUTTI_OP_RECV;
-        tti_flight_settle(first + i, op->sequence, own_status);
+        tti_flight_settle(first + i, op->sequence, own_status, time_of(op, &now));
         calls[kind]++;
-        bytes[kind] += op->count << tti_dtype_shift(op->dtype);
+        bytes[kind] += bytes_of(op);
         failures[kind] += own_status != TUTTI_OK;
     }
     tti_flight_count(TUTTI_OP_SEND, calls[0], bytes[0], failures[0]);

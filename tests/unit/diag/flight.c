@@ -239,10 +239,10 @@ static void is_full_for_a_while(void)
 {
     struct tti_snapshot s;
     struct tti_flight_group *g = join(0, 1, TTI_FLIGHT_FULL);
-    assert(tti_flight_is_timed(&small));
+    assert(tti_flight_is_timed(small.bytes));
     tti_flight_leave(g);
     assert(join(0, 1, TTI_FLIGHT_ON));
-    assert(!tti_flight_is_timed(&small));
+    assert(!tti_flight_is_timed(small.bytes));
     read_own(&s, -1);
     assert(!s.full);
     tti_snapshot_free(&s);

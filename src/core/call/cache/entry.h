@@ -206,4 +206,9 @@ void tti_cached_call_fill(struct tti_cached_call *entry, const struct tti_group 
  * recorded with its times. */
 bool tti_cached_call_set_tally(struct tti_cached_call *entry, struct tti_group *g);
 
+static inline bool tti_cached_call_is_tallied(const struct tti_cached_call *entry)
+{
+    return entry->tally != &entry->no_tally;
+}
+
 #endif

@@ -8,8 +8,33 @@
 
 #include "base/error.h"
 #include "core/call/cache/entry.h"
+#include "core/call/task.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_state.h"
+
+/* Of two messages one may have succeeded. */
+static tutti_status own_status(const struct tti_cached_call *entry, tutti_status status)
+{
+    return entry->op.status == TTI_NOT_RUN ? status : entry->op.status;
+}
+
+/* A message without a tally, as the timed ones are, is recorded like one that is not cached. Returns its number. */
+static uint64_t record_begin(struct tti_cached_call *entry)
+{
+    const struct tti_group *g = entry->cached_handle.slot->object;
+    const struct tti_flight_op what = tti_task_flight_op(&entry->op);
+    const uint64_t number = tti_flight_begin(g->flight, &what, entry->op.p2p_tag, 0);
+    entry->op.waits_since = tti_flight_waits_since(number);
+    return number;
+}
+
+static void record_end(struct tti_cached_call *entry, uint64_t number, tutti_status status)
+{
+    const struct tti_group *g = entry->cached_handle.slot->object;
+    const struct tti_flight_op what = tti_task_flight_op(&entry->op);
+    tti_flight_end(g->flight, number, &what, entry->op.sequence, own_status(entry, status));
+    entry->op.waits_since = NULL;
+}
 
 /* Compiled for one message and for two, so that one message runs no loop. */
 #define INLINE static inline __attribute__((always_inline))
@@ -20,7 +45,7 @@ static void fail_messages(struct tti_cached_call *const *found, int count, tutti
     struct tti_group *g = found[0]->cached_handle.slot->object;
     tutti_op op = found[0]->op;
     for (int i = 0; i < count; i++) {
-        const tutti_status own = found[i]->op.status == TTI_NOT_RUN ? status : found[i]->op.status;
+        const tutti_status own = own_status(found[i], status);
         tti_group_note_in_use(g, &found[i]->op);
         if (own != TUTTI_OK) {
             tti_flight_call_failed(found[i]->tally, own);
@@ -61,6 +86,7 @@ INLINE bool run(tutti_group *group, const struct tti_signature *signatures, int 
         return false;
     }
     struct tti_cached_call *first = found[0];
+    uint64_t numbers[2] = {0}; /* in the flight recorder, of those without a tally */
     tutti_op *last = &found[count - 1]->op;
     tutti_message received = TUTTI_MESSAGE_INIT;
     tutti_error own;
@@ -71,6 +97,7 @@ INLINE bool run(tutti_group *group, const struct tti_signature *signatures, int 
         ops[i]->timeout_ms = timeout_ms;
         ops[i]->status = TTI_NOT_RUN;
         tti_flight_call_begin(found[i]->tally);
+        numbers[i] = tti_cached_call_is_tallied(found[i]) ? 0 : record_begin(found[i]);
     }
     last->message = last->kind == TUTTI_OP_RECV ? &received : NULL;
     const tutti_status status = first->run_p2p(first->state, ops, (size_t)count, timeout_ms, error);
@@ -78,6 +105,9 @@ INLINE bool run(tutti_group *group, const struct tti_signature *signatures, int 
         tti_flight_call_end(found[i]->tally, ops[i]->sequence);
         tti_flight_set_since(found[i]->tally, 0); /* the engine sets it, if it waits for long ... */
         ops[i]->begun_ns = 0;                     /* ... and fault injection this */
+        if (numbers[i] != 0) {
+            record_end(found[i], numbers[i], status);
+        }
     }
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         fail_messages(found, count, status, error);
@@ -158,7 +188,5 @@ void tti_message_cache_store(const struct tti_call *c, const struct tti_signatur
     entry->state = g->host_state;
     entry->in_place = TTI_NEVER_IN_PLACE;
     entry->same = false;
-    if (!tti_cached_call_set_tally(entry, g)) {
-        entry->group = NULL; /* the slow path records it */
-    }
+    tti_cached_call_set_tally(entry, g);
 }
