@@ -381,8 +381,8 @@ uint64_t tti_flight_begin(struct tti_flight_group *group, const struct tti_fligh
     if (!m) {
         return 0;
     }
-    const struct tti_flight_entry entry = {.begun_ns =
-                                               begun_ns == 0 && tti_flight_is_timed(what->bytes) ? tti_now_ns() : begun_ns,
+    const struct tti_flight_entry entry = {.begun_ns = begun_ns == 0 && tti_flight_is_timed(what->bytes) ? tti_now_ns()
+                                                                                                         : begun_ns,
                                            .what = *what,
                                            .group = (uint16_t)group->id,
                                            .status = TTI_FLIGHT_RUNNING,
