@@ -98,16 +98,40 @@ void tti_p2p_finish_incoming(struct tti_engine *e, int peer, struct tti_incoming
     tti_p2p_grant(e, peer);
 }
 
+/* The message of which this receive has a part. It is the only one of its peer that was not received. */
+static struct tti_incoming *find_begun(const struct tti_engine *e, const tutti_op *op)
+{
+    struct tti_incoming *m = op->root == TUTTI_ANY_SOURCE ? NULL : e->p2p->peers[op->root].messages;
+    while (m && m->begun != op) {
+        m = m->next;
+    }
+    return m;
+}
+
+void tti_p2p_drop_begun(struct tti_engine *e, const tutti_op *op)
+{
+    struct tti_incoming *m = find_begun(e, op);
+    if (m) {
+        m->begun = NULL;
+        m->dropped = true;
+        tti_p2p_finish_incoming(e, op->root, m);
+    }
+}
+
 void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r)
 {
-    int peer = -1;
-    struct tti_incoming *m = tti_p2p_find(e, r->op->root, r->op->p2p_tag, &peer);
+    int peer = r->op->root;
+    struct tti_incoming *m = find_begun(e, r->op);
+    m = m ? m : tti_p2p_find(e, r->op->root, r->op->p2p_tag, &peer);
     tti_p2p_count_recv(e, r->op->root);
     if (!m) {
         tti_p2p_add_recv(e->p2p, r);
     } else if (accept(e, m, peer, r)) {
-        tti_copy(r->op->dst, m->data, (size_t)m->arrived);
-        e->p2p->bytes_copied += 2 * m->arrived;
+        if (!m->begun) {
+            tti_copy(r->op->dst, m->data, (size_t)m->arrived);
+            e->p2p->bytes_copied += 2 * m->arrived;
+        }
+        m->begun = NULL;
         m->request = r;
         tti_p2p_grant(e, peer);
         tti_p2p_finish_incoming(e, peer, m);

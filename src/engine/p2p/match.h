@@ -10,6 +10,8 @@
 struct tti_request *tti_p2p_match_posted(struct tti_engine *e, int peer, const struct tti_incoming *m);
 /* Gives a new receive a message that has arrived, or appends it to the posted ones. */
 void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r);
+/* Discards the message of which this receive has a part (tti_incoming.begun), if there is one. */
+void tti_p2p_drop_begun(struct tti_engine *e, const tutti_op *op);
 /* Ends a message that has arrived completely, if a receive has taken it. */
 void tti_p2p_finish_incoming(struct tti_engine *e, int peer, struct tti_incoming *m);
 /* Takes an unfinished request out of everything that points to it, and ends it. */

@@ -3,8 +3,9 @@
  * Posting messages. A posting is a set of requests that start together and end one by one. It lies on the stack of a
  * synchronous call, or comes from a list for an asynchronous one. A posting is over when all its requests are.
  *
- * A small message of a synchronous call needs no request, if its slot is free or its record has arrived: one hop, and
- * no list is touched. Such messages run first, so that a batch whose messages all fit the rings makes no request.
+ * A message of a synchronous call, if it is not large, needs no request when the rings have room for it, or when it has
+ * begun to arrive: no list is touched. Such messages run first, so that a batch whose messages all fit the rings makes
+ * no request.
  */
 #include "engine/p2p/p2p.h"
 
@@ -53,6 +54,7 @@ void tti_p2p_destroy(struct tti_engine *e)
         e->p2p->idle = next;
     }
     pthread_mutex_destroy(&e->p2p->lock);
+    free(e->p2p->spare);
     free(e->p2p->peers);
     free(e->p2p);
 }
@@ -160,12 +162,12 @@ static tutti_status result(struct tti_posting *p, tutti_error *error)
     return status;
 }
 
-/* ---- small messages of synchronous calls ------------------------------------------------------------------------- */
+/* ---- synchronous calls without requests ---------------------------------------------------------------------------- */
 
-/* Runs one operation without a request, if that is possible now. */
-static bool try_now(struct tti_engine *e, tutti_op *op)
+/* Runs one operation without a request, if that is possible now, and the message has at most `most` bytes. */
+static bool try_now(struct tti_engine *e, tutti_op *op, uint64_t most)
 {
-    if (!(op->kind == TUTTI_OP_SEND ? tti_p2p_try_send(e, op) : tti_p2p_try_recv(e, op))) {
+    if (!(op->kind == TUTTI_OP_SEND ? tti_p2p_try_send(e, op, most) : tti_p2p_try_recv(e, op, most))) {
         return false;
     }
     op->sequence = ++e->p2p->sequence;
@@ -189,10 +191,10 @@ static bool await_message(struct tti_engine *e, int peer)
 }
 
 /* Sends until a ring is full: a later message must not overtake. False: some are left. */
-static bool send_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count, size_t *left)
+static bool send_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count, uint64_t most, size_t *left)
 {
     for (size_t i = 0; i < count; i++) {
-        if (ops[i]->kind == TUTTI_OP_SEND && !try_now(e, ops[i])) {
+        if (ops[i]->kind == TUTTI_OP_SEND && !try_now(e, ops[i], most)) {
             return false;
         }
         *left -= ops[i]->kind == TUTTI_OP_SEND;
@@ -201,7 +203,8 @@ static bool send_without_requests(struct tti_engine *e, tutti_op *const *ops, si
 }
 
 /* Receives in order, until a message is not there and does not arrive while this thread polls. */
-static void receive_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count, size_t *left)
+static void receive_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count, uint64_t most,
+                                     size_t *left)
 {
     for (size_t i = 0; i < count; i++) {
         tutti_op *op = ops[i];
@@ -209,16 +212,30 @@ static void receive_without_requests(struct tti_engine *e, tutti_op *const *ops,
             continue;
         }
         if (op->kind != TUTTI_OP_RECV || op->allocate || op->root == TUTTI_ANY_SOURCE ||
-            !(try_now(e, op) || (await_message(e, op->root) && try_now(e, op)))) {
+            !(try_now(e, op, most) || (await_message(e, op->root) && try_now(e, op, most)))) {
             return;
         }
         --*left;
     }
 }
 
+/* The group has failed, so that the receive of which a part has arrived is not posted. */
+static void drop_begun(struct tti_engine *e, tutti_op *const *ops, size_t count)
+{
+    pthread_mutex_lock(&e->p2p->lock);
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i]->kind == TUTTI_OP_RECV && ops[i]->sequence == 0) {
+            tti_p2p_drop_begun(e, ops[i]);
+        }
+    }
+    pthread_mutex_unlock(&e->p2p->lock);
+}
+
 /* Returns how many operations are left. Those that have run have a sequence number. */
 static size_t run_without_requests(struct tti_engine *e, tutti_op *const *ops, size_t count)
 {
+    /* A large message may be received in part, and then needs a request, for which there must be memory. */
+    const uint64_t most = count <= TTI_POSTING_FEW ? TTI_DIRECT : TTI_SMALL;
     size_t left = count;
     for (size_t i = 0; i < count; i++) {
         ops[i]->sequence = 0;
@@ -229,8 +246,8 @@ static size_t run_without_requests(struct tti_engine *e, tutti_op *const *ops, s
         return left;
     }
     pthread_mutex_lock(&e->p2p->lock);
-    if (send_without_requests(e, ops, count, &left)) {
-        receive_without_requests(e, ops, count, &left);
+    if (send_without_requests(e, ops, count, most, &left)) {
+        receive_without_requests(e, ops, count, most, &left);
     }
     pthread_mutex_unlock(&e->p2p->lock);
     return left;
@@ -259,6 +276,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
         }
         status = result(&p, error);
     } else {
+        drop_begun(e, ops, count);
         *error = p.error;
     }
     if (p.requests != p.few) {

@@ -132,7 +132,7 @@ void tti_p2p_remove_incoming(struct tti_peer *p, struct tti_incoming *m)
 static struct tti_incoming *first_unmatched(const struct tti_peer *p, int32_t tag)
 {
     struct tti_incoming *m = p->messages;
-    while (m && (m->request || m->dropped || (tag != TUTTI_ANY_TAG && tag != m->tag))) {
+    while (m && (m->request || m->begun || m->dropped || (tag != TUTTI_ANY_TAG && tag != m->tag))) {
         m = m->next;
     }
     return m;

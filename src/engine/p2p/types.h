@@ -10,8 +10,9 @@
 
 #include "engine/lane.h"
 
-#define TTI_EAGER 262144u /* bytes of a message that are sent without a grant */
-#define TTI_SMALL 16384u  /* bytes of a message that synchronous calls send and receive without a request */
+#define TTI_EAGER  262144u /* bytes of a message that are sent without a grant */
+#define TTI_DIRECT 131072u /* bytes of a message that synchronous calls send and receive without a request */
+#define TTI_SMALL  16384u  /* the same in a batch; bytes of a message that is one chunk */
 
 /* One visit of a peer costs at most TTI_VISIT: the bytes of chunks, and TTI_VISIT_CHUNK for each chunk. Then the other
  * direction and the other peers follow. */
@@ -63,6 +64,7 @@ struct tti_incoming {
     uint64_t arrived;            /* bytes in the tensor of `request`, or in `data` */
     int64_t order;               /* of arrival, over all peers: ANY_SOURCE takes the oldest */
     struct tti_request *request; /* the receive that has matched it */
+    const tutti_op *begun;       /* the receive about to be posted, whose tensor has what has arrived; or NULL */
     uint64_t name;               /* of the sender's tensor, if that is offered; else 0 */
     bool writes_direct;          /* granted, and the sender knows the receiver's tensor */
     bool dropped;                /* its receive was withdrawn: later bytes are discarded */
@@ -137,7 +139,8 @@ struct tti_p2p {
     uint32_t worker_wakes_seen;          /* these three by tti_p2p_wait_any, which one thread calls */
     uint32_t worker_alarm_seen;
     uint32_t worker_completed_seen;
-    struct tti_posting *idle; /* for the next asynchronous messages */
+    struct tti_posting *idle;   /* for the next asynchronous messages */
+    struct tti_incoming *spare; /* without `data`; NULL: none */
     struct tti_peer *peers;
 };
 

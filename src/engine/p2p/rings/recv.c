@@ -18,9 +18,11 @@
 #include "engine/p2p/requests.h"
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
+#include "engine/wait/wait.h"
 
 #define REPORTS_PER_WINDOW 4u    /* and for all slots: see send.c */
 #define PREFETCHED         8192u /* bytes of a chunk */
+#define CHUNK_POLLS        64    /* with a pause each: longer than it takes to copy a chunk */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -79,19 +81,23 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
     m->count = count;
     m->arrived = 0;
     m->request = NULL;
+    m->begun = NULL;
     m->dropped = false;
     m->tag = r->tag;
     m->dtype = r->dtype;
     m->ndim = r->ndim;
     m->shape[0] = (int64_t)count;
-    memcpy(m->shape, from, shape);
+    if (shape > 0) {
+        memcpy(m->shape, from, shape);
+    }
     return r->ndim == 1 || shape_valid(m) ? shape : SIZE_MAX;
 }
 
 /* The place of a message's next bytes. */
 static unsigned char *target(struct tti_incoming *m)
 {
-    return (m->request ? (unsigned char *)m->request->op->dst : m->data) + m->arrived;
+    const tutti_op *op = m->request ? m->request->op : m->begun;
+    return (op ? (unsigned char *)op->dst : m->data) + m->arrived;
 }
 
 /* Keeps a message that is not complete or has no receive, with its first n bytes. */
@@ -232,6 +238,14 @@ static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, co
     }
 }
 
+/* The record behind the next one, which arrives while so many bytes are copied. */
+static inline void prefetch_next(const struct tti_engine *e, int peer, uint32_t bytes)
+{
+    if (bytes >= PREFETCHED) {
+        __builtin_prefetch(tti_slot(e, peer, e->rank, e->p2p->peers[peer].read + 2));
+    }
+}
+
 static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -243,9 +257,7 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     }
     *spent += TTI_VISIT_CHUNK + record.here;
     note_chunk(e, p, &record);
-    if (record.here >= PREFETCHED) { /* while it is copied, the next record arrives */
-        __builtin_prefetch(tti_slot(e, peer, e->rank, p->read + 2));
-    }
+    prefetch_next(e, peer, record.here);
     return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
 }
 
@@ -283,27 +295,114 @@ static bool should_report(const struct tti_engine *e, const struct tti_peer *p)
            p->unreported >= e->layout.ring_window / REPORTS_PER_WINDOW;
 }
 
-bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op)
+/* ---- a receive without a request --------------------------------------------------------------------------------- */
+
+/* Memory for keep_begun, taken before a message begins that may need it. */
+static bool has_spare(struct tti_p2p *p2p)
+{
+    p2p->spare = p2p->spare ? p2p->spare : malloc(sizeof(*p2p->spare));
+    return p2p->spare != NULL;
+}
+
+static void count_read(struct tti_engine *e, int peer)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    p->read++;
+    if (should_report(e, p)) {
+        report_taken(e, peer);
+    }
+}
+
+/* acquire: as in tti_p2p_pull */
+static inline bool is_there(const struct tti_slot *slot, uint64_t number)
+{
+    return atomic_load_explicit(&slot->number, memory_order_acquire) == number;
+}
+
+/* Whether the next chunk is there, or comes while this thread polls: the sender is writing it, most likely. */
+static bool await_chunk(const struct tti_slot *slot, uint64_t number)
+{
+    for (unsigned i = 0; i < CHUNK_POLLS; i++) {
+        if (is_there(slot, number)) {
+            return true;
+        }
+        tti_backoff();
+    }
+    return false;
+}
+
+/* Copies the later chunks of a message into the tensor of its receive. Returns how much of it has arrived. */
+static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const struct tti_record *first)
 {
     const int peer = op->root;
     struct tti_peer *p = &e->p2p->peers[peer];
-    struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
-    /* acquire: as in tti_p2p_pull */
-    if (e->p2p->recvs || p->messages || !p->opened ||
-        atomic_load_explicit(&slot->number, memory_order_acquire) != p->read + 1) {
+    uint64_t arrived = first->here;
+    while (arrived < first->bytes) {
+        const struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
+        if (!await_chunk(slot, p->read + 1)) {
+            break;
+        }
+        const struct tti_record record = slot->record; /* read once */
+        const unsigned char *from = chunk_of(e, peer, slot, &record);
+        if (!from || record.kind != TTI_RECORD_NEXT || record.here == 0 || record.here > first->bytes - arrived) {
+            break; /* tti_p2p_pull reports it */
+        }
+        note_chunk(e, p, &record);
+        prefetch_next(e, peer, record.here);
+        tti_p2p_measure_distance(e, peer, from, record.here);
+        tti_copy((unsigned char *)op->dst + arrived, from, record.here);
+        arrived += record.here;
+        count_read(e, peer);
+    }
+    return arrived;
+}
+
+/* Keeps a message of which a part is in the tensor of its receive, until that is posted. */
+static void keep_begun(struct tti_engine *e, tutti_op *op, const struct tti_record *first, uint64_t number,
+                       uint64_t arrived)
+{
+    struct tti_peer *p = &e->p2p->peers[op->root];
+    struct tti_incoming *m = e->p2p->spare;
+    e->p2p->spare = NULL;
+    describe(first, number, NULL, m);
+    m->begun = op;
+    m->arrived = arrived;
+    m->order = e->p2p->order++;
+    tti_p2p_add_incoming(p, m);
+    p->arriving = m;
+}
+
+bool tti_p2p_try_recv(struct tti_engine *e, tutti_op *op, uint64_t most)
+{
+    const int peer = op->root;
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const uint64_t number = p->read + 1;
+    const struct tti_slot *slot = tti_slot(e, peer, e->rank, number);
+    if (e->p2p->recvs || p->messages || !p->opened || !is_there(slot, number)) {
         return false;
     }
     const struct tti_record record = slot->record; /* read once */
     const uint64_t count = record.bytes >> tti_dtype_shift(op->dtype);
     const unsigned char *from = chunk_of(e, peer, slot, &record);
-    if (!from || record.kind != TTI_RECORD_FIRST || record.here != record.bytes || record.ndim != 1 || record.tag < 0 ||
+    if (!from || record.kind != TTI_RECORD_FIRST || record.here > record.bytes || record.ndim != 1 || record.tag < 0 ||
         record.dtype != op->dtype || count > op->count || count << tti_dtype_shift(op->dtype) != record.bytes ||
         (op->p2p_tag != TUTTI_ANY_TAG && op->p2p_tag != record.tag)) {
         return false;
     }
+    const bool has_more = record.here < record.bytes;
+    if (has_more && (record.here == 0 || record.bytes > most || !has_spare(e->p2p))) {
+        return false;
+    }
     note_chunk(e, p, &record);
+    prefetch_next(e, peer, record.here);
     tti_copy(op->dst, from, record.here);
-    e->p2p->bytes_copied += 2 * (uint64_t)record.here;
+    count_read(e, peer);
+    const uint64_t arrived = has_more ? receive_rest(e, op, &record) : record.bytes;
+    e->p2p->bytes_copied += 2 * arrived;
+    if (arrived < record.bytes) {
+        keep_begun(e, op, &record, number, arrived);
+        return false;
+    }
     if (op->message) {
         *op->message = (tutti_message){.size = (uint32_t)sizeof(tutti_message),
                                        .dtype = op->dtype,
@@ -312,12 +411,10 @@ bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op)
                                        .count = (int64_t)count,
                                        .bytes = (int64_t)record.bytes};
     }
-    p->read++;
-    if (should_report(e, p)) {
-        report_taken(e, peer);
-    }
     return true;
 }
+
+/* ---- reading for requests ---------------------------------------------------------------------------------------- */
 
 /* Copies the offered and matched message, as far as the cost of a visit allows. Returns the visit's cost so far. */
 static size_t fetch_some(struct tti_engine *e, int peer, size_t spent, tutti_error *error, tutti_status *status)
@@ -365,10 +462,7 @@ bool tti_p2p_pull(struct tti_engine *e, int peer, bool drain, tutti_error *error
         if ((*status = take(e, peer, slot, &spent, error)) != TUTTI_OK) {
             break;
         }
-        p->read++;
-        if (should_report(e, p)) {
-            report_taken(e, peer);
-        }
+        count_read(e, peer);
     }
     return fetch_some(e, peer, spent, error, status) >= TTI_VISIT; /* also what has just arrived */
 }

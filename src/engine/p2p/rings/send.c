@@ -82,12 +82,12 @@ static bool open_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
     return p->rest == TTI_REST_USABLE;
 }
 
-/* The next position for so many bytes of the first `part` bytes of the ring: it begins a cache line, or for PAGED bytes
+/* The next position, at or behind `head`, for so many bytes of the first `part` bytes of the ring: it begins a cache line, or for PAGED bytes
  * and more a page (see memory/stage.c). */
-static uint64_t position_for(const struct tti_engine *e, const struct tti_peer *p, size_t part, size_t bytes)
+static uint64_t position_behind(const struct tti_engine *e, uint64_t head, size_t part, size_t bytes)
 {
     uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
-    uint64_t position = (p->bytes.head + unit - 1) / unit * unit;
+    uint64_t position = (head + unit - 1) / unit * unit;
     uint64_t place = position % e->layout.ring_bytes;
     return place + bytes <= part ? position : position - place + e->layout.ring_bytes;
 }
@@ -100,9 +100,10 @@ static void note_taken(struct tti_peer *p, uint64_t taken)
     }
 }
 
-static inline bool fits(const struct tti_engine *e, const struct tti_peer *p, uint64_t end)
+/* Whether there is room for so many records, and for bytes up to the position `end`. */
+static inline bool fit(const struct tti_engine *e, const struct tti_peer *p, uint64_t records, uint64_t end)
 {
-    return p->posted - p->taken < TTI_SLOTS && end - p->bytes.freed <= e->layout.ring_bytes;
+    return p->posted - p->taken + records <= TTI_SLOTS && end - p->bytes.freed <= e->layout.ring_bytes;
 }
 
 /* Records that the peer has read. */
@@ -124,14 +125,14 @@ static void read_taken(struct tti_engine *e, int peer)
     }
 }
 
-/* True if there is room for a record and the bytes up to this position. */
-static inline bool has_room(struct tti_engine *e, int peer, uint64_t end)
+/* The same, of what the peer has read by now. */
+static inline bool has_room(struct tti_engine *e, int peer, uint64_t records, uint64_t end)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    if (!fits(e, p, end)) {
+    if (!fit(e, p, records, end)) {
         read_taken(e, peer);
     }
-    return fits(e, p, end);
+    return fit(e, p, records, end);
 }
 
 /* A chunk: `shape` bytes of dimensions, which begin a message, and `data` bytes of what is at `from`. */
@@ -151,9 +152,9 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
     const size_t here = c->shape + c->data;
     const bool outside = here > TTI_SLOT_BODY;
     const size_t part = c->whole_ring ? e->layout.ring_bytes : e->layout.ring_window;
-    const uint64_t position = outside ? position_for(e, p, part, here) : p->bytes.head;
+    const uint64_t position = outside ? position_behind(e, p->bytes.head, part, here) : p->bytes.head;
     const uint64_t behind = outside ? position + here : position;
-    if (!has_room(e, peer, behind)) {
+    if (!has_room(e, peer, 1, behind)) {
         return false;
     }
     const uint64_t number = ++p->posted;
@@ -212,16 +213,42 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
     return true;
 }
 
-bool tti_p2p_try_send(struct tti_engine *e, const tutti_op *op)
+/* Whether all chunks of a message of one dimension fit the rings now. */
+static bool all_fit(struct tti_engine *e, int peer, uint64_t bytes)
 {
-    const struct tti_peer *p = &e->p2p->peers[op->root];
+    const size_t most = most_of_chunk(bytes);
+    const uint64_t chunks = (bytes + most - 1) / most;
+    uint64_t end = e->p2p->peers[peer].bytes.head;
+    for (uint64_t left = bytes; left > 0;) {
+        const size_t n = left < most ? (size_t)left : most;
+        end = position_behind(e, end, e->layout.ring_window, n) + n;
+        left -= n;
+    }
+    return has_room(e, peer, chunks, end);
+}
+
+bool tti_p2p_try_send(struct tti_engine *e, tutti_op *op, uint64_t most)
+{
+    const int peer = op->root;
+    const struct tti_peer *p = &e->p2p->peers[peer];
     const size_t bytes = op->count << tti_dtype_shift(op->dtype);
-    const struct chunk c = {
-        .bytes = bytes, .from = op->src, .shape = shape_bytes(op), .data = bytes, .kind = TTI_RECORD_FIRST};
-    if (!p->ends || p->staging || bytes > TTI_SMALL - c.shape || !put(e, op->root, op, &c)) {
+    if (!p->ends || p->staging || bytes > most) {
         return false;
     }
-    e->p2p->bytes_copied += 2 * bytes;
+    if (bytes <= TTI_SMALL - shape_bytes(op)) {
+        const struct chunk c = {
+            .bytes = bytes, .from = op->src, .shape = shape_bytes(op), .data = bytes, .kind = TTI_RECORD_FIRST};
+        const bool done = put(e, peer, op, &c);
+        e->p2p->bytes_copied += done ? 2 * bytes : 0;
+        return done;
+    }
+    if (op->ndim != 1 || tti_p2p_name(e, op->src, bytes) != 0 || !all_fit(e, peer, bytes)) {
+        return false;
+    }
+    struct tti_request r = {.op = op, .bytes = bytes};
+    while (r.bytes_written < bytes && put_next(e, peer, &r, r.posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, bytes)) {
+        r.posted = true;
+    }
     return true;
 }
 

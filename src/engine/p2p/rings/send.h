@@ -11,7 +11,8 @@ void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r);
 bool tti_p2p_push(struct tti_engine *e, int peer);
 /* Whether the peer has published something that lets more be written. */
 bool tti_p2p_can_push(const struct tti_engine *e, int peer);
-/* Sends a small message without a request, if no other one waits. False: nothing was done. */
-bool tti_p2p_try_send(struct tti_engine *e, const tutti_op *op);
+/* Sends a message of at most `most` bytes (TTI_DIRECT) without a request, if no other one waits. False: nothing was
+ * done. */
+bool tti_p2p_try_send(struct tti_engine *e, tutti_op *op, uint64_t most);
 
 #endif

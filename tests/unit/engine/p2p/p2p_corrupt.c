@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-#include "engine/p2p/rings/rings.h"
-#include "unit/engine/engine_support.h"
+#include "unit/engine/p2p/p2p_support.h"
 
 #define CHUNK 16384
 #define COUNT (TTI_EAGER / 4 + 1) /* elements of the large message: more than is sent without being asked for */
@@ -22,15 +21,6 @@ static const struct tti_record large = {.bytes = COUNT * sizeof(int32_t),
                                         .dtype = TUTTI_I32,
                                         .ndim = 1,
                                         .kind = TTI_RECORD_FIRST};
-
-/* The record with this number, as rank 1 would write it. */
-static void write_record(struct cluster *c, uint64_t number, struct tti_record record)
-{
-    struct tti_slot *slot = tti_slot(c->engines[1], 1, 0, number);
-    slot->record = record;
-    atomic_store(&slot->number, number);
-    atomic_store(&tti_pair(c->engines[1], 1, 0)->opened, 1);
-}
 
 static tutti_status receive(struct cluster *c, size_t count, tutti_error *e)
 {

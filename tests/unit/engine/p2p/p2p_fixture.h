@@ -154,13 +154,10 @@ static inline void abort_group(struct field *f, int rank)
 }
 
 /* Rank 1's next record for rank 0, with a name or another content. */
-static inline void write_record(struct field *f, uint64_t number, struct tti_record record, uint64_t name)
+static inline void write_named_record(struct field *f, uint64_t number, struct tti_record record, uint64_t name)
 {
-    struct tti_slot *slot = tti_slot(f->c.engines[1], 1, 0, number);
-    slot->record = record;
-    memcpy(slot->body, &name, sizeof(name));
-    atomic_store(&slot->number, number);
-    atomic_store(&tti_pair(f->c.engines[1], 1, 0)->opened, 1);
+    memcpy(tti_slot(f->c.engines[1], 1, 0, number)->body, &name, sizeof(name));
+    write_record(&f->c, number, record);
 }
 
 #endif

@@ -231,7 +231,7 @@ static void expect_refused(uint64_t from, uint64_t bytes, uint64_t name)
     tutti_error e;
     tutti_op op = recv_op(f->memory[0][PRIVATE], OFFERED, 1, 0);
     tutti_op *ops[] = {&op};
-    write_record(f, 1, offer_of(bytes), name);
+    write_named_record(f, 1, offer_of(bytes), name);
     assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, LONG_MS, &e), TUTTI_PEER_CORRUPT);
     assert_int_equal(e.suspect, 1);
     field_close(f);
@@ -264,7 +264,7 @@ static void memory_that_is_not_mapped_is_requested(void **state)
         tutti_op op = recv_op(in, OFFERED, 1, 0);
         memset(in, 0xff, bytes);
         void *r = post(f, 0, &op, LONG_MS);
-        write_record(f, 1, offer_of(bytes), TTI_SINGLE_COPY_NAME | address);
+        write_named_record(f, 1, offer_of(bytes), TTI_SINGLE_COPY_NAME | address);
         assert_false(test(f, 0, r));
         assert_true(e->p2p->peers[1].unreadable);
         assert_true(atomic_load(&tti_pair(e, 0, 1)->granted) == 1);
@@ -279,7 +279,7 @@ static void memory_that_is_not_mapped_is_requested(void **state)
         for (uint64_t half = 0; half < 2; half++) {
             assert_false(test(f, 0, r));
             memcpy(tti_ring(f->c.engines[1], 1, 0), data + half * OFFERED / 2, bytes / 2);
-            write_record(f, 2 + half, rest, 0);
+            write_named_record(f, 2 + half, rest, 0);
         }
         while (!test(f, 0, r)) {
         }

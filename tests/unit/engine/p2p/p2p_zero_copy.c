@@ -284,7 +284,7 @@ static void expect_record(struct tti_record record, uint64_t name, bool heap, tu
     tutti_op op = recv_op(f->memory[0][PRIVATE], OFFERED, 1, 0);
     tutti_op *ops[] = {&op};
     f->c.engines[0]->heap = heap ? f->c.engines[0]->heap : NULL;
-    write_record(f, 1, record, name);
+    write_named_record(f, 1, record, name);
     assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, LONG_MS, &e), expected);
     assert_true(expected == TUTTI_OK || e.suspect == 1);
     field_close(f);
@@ -336,8 +336,8 @@ static void endings_are_checked(void **state)
         last.kind = TTI_RECORD_WRITTEN;
         last.here = i == 1 ? 8 : 0;
         tutti_op op = recv_op(f->memory[0][i == 0 ? PRIVATE : HEAP], OFFERED, 1, 0);
-        write_record(f, 1, first, 0);
-        write_record(f, 2, last, 0);
+        write_named_record(f, 1, first, 0);
+        write_named_record(f, 2, last, 0);
         tutti_op *ops[] = {&op};
         tutti_error e;
         assert_int_equal(tti_engine_run_p2p(f->c.engines[0], ops, 1, LONG_MS, &e),
