@@ -254,6 +254,12 @@ static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int
     return &tti_progress_of(lane, rank)->position;
 }
 
+/* Whether there is a smaller ring. */
+static inline bool tti_stage_has_small(const struct tti_lane *lane)
+{
+    return lane->engine->layout.second != 0 && lane->engine->layout.second < lane->engine->layout.stage;
+}
+
 /* Whether there is a ring for readers with another third-level cache / whether this call's spans lie in it. */
 static inline bool tti_stage_has_far(const struct tti_lane *lane)
 {

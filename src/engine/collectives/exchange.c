@@ -42,7 +42,7 @@ static bool prefetches(const struct tti_lane *lane, const struct tti_exchange *x
 static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
     tutti_status resource_error;
-    const bool small = x->steps == 1 && x->stride <= TTI_SMALL_EXCHANGE;
+    const bool small = x->steps <= 2 && x->stride <= TTI_SMALL_EXCHANGE;
     tutti_status status = tti_stage_begin(lane, x->stride, small, &resource_error);
     if (prefetches(lane, x)) {
         tti_prefetch_note_pause(lane);

@@ -18,6 +18,7 @@
 #define WINDOW      8192u /* gives a stage of 64 KiB */
 #define LEAST_CHUNK 8192u /* of a stream */
 #define MOST_CHUNK  65536u
+#define SMALL_STEP  65536u /* of an all_gather in the smaller ring */
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
@@ -57,6 +58,13 @@ static const char *by_steps(size_t bytes, size_t step)
     return bytes <= step ? "staged" : "pipelined";
 }
 
+/* Parts of up to two small steps, where the smaller ring serves all sizes. */
+static bool takes_small_steps(const struct tti_engine *e, size_t part)
+{
+    const bool small = e->layout.second != 0 && e->layout.second < e->layout.stage;
+    return small && e->tuning.small_from_root == TTI_TUNING_NEVER && part <= 2 * SMALL_STEP;
+}
+
 static const char *large(const struct tti_engine *e, const struct reference_call *c, size_t part)
 {
     const size_t window = (size_t)e->tuning.window;
@@ -68,7 +76,7 @@ static const char *large(const struct tti_engine *e, const struct reference_call
                : part <= window               ? "two_shot"
                                               : "pipelined";
     case TUTTI_OP_ALL_GATHER:
-        return by_steps(part, window);
+        return by_steps(part, takes_small_steps(e, part) ? SMALL_STEP : window);
     case TUTTI_OP_REDUCE_SCATTER:
     case TUTTI_OP_ALL_TO_ALL:
         return by_steps(part, slot_bytes(e, window));
@@ -328,6 +336,32 @@ static void rooted_in_the_smaller_ring(void **state)
     }
 }
 
+static int parts_around_small_steps(struct cluster *c, int rank)
+{
+    static const size_t bytes[] = {SMALL_STEP, 3 * SMALL_STEP / 2, 2 * SMALL_STEP};
+    int failures = 0;
+    for (int i = 0; i < repetitions(4) * 3; i++) {
+        failures += around(c->engines[rank], TUTTI_OP_ALL_GATHER, bytes[i % 3], i);
+    }
+    return failures;
+}
+
+static void all_gather_in_small_steps(void **state)
+{
+    (void)state;
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning tuning;
+    struct cluster c;
+    wishes.window = 256 << 10;
+    tti_tuning_make(2, &wishes, &tuning);
+    tuning.second = tuning.stage / 4;
+    tuning.small_from_root = TTI_TUNING_NEVER;
+    assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+    assert_int_equal(cluster_run(&c, parts_around_small_steps), 0);
+    assert_true(staged_in(&c, 1) > staged_in(&c, 0));
+    cluster_close(&c);
+}
+
 static void rooted_in_a_large_ring(void **state)
 {
     (void)state;
@@ -362,6 +396,7 @@ int main(void)
         cmocka_unit_test(staged_without_packets_and_one_shot),
         cmocka_unit_test(zero_copy),
         cmocka_unit_test(rooted_in_the_smaller_ring),
+        cmocka_unit_test(all_gather_in_small_steps),
         cmocka_unit_test(rooted_in_a_large_ring),
         cmocka_unit_test(nothing_before_the_first_call),
     };
