@@ -339,9 +339,12 @@ static void rooted_in_the_smaller_ring(void **state)
 static int parts_around_small_steps(struct cluster *c, int rank)
 {
     static const size_t bytes[] = {SMALL_STEP, 3 * SMALL_STEP / 2, 2 * SMALL_STEP};
-    int failures = 0;
+    struct tti_engine *e = c->engines[rank];
+    const struct reference_call two_steps = {
+        .kind = TUTTI_OP_ALL_GATHER, .dtype = TUTTI_F32, .size = e->size, .rows = 1, .count = bytes[2] / sizeof(float)};
+    int failures = run_call(e, 0, &two_steps, NULL) + (e->lanes[0].rings[0].head != 0);
     for (int i = 0; i < repetitions(4) * 3; i++) {
-        failures += around(c->engines[rank], TUTTI_OP_ALL_GATHER, bytes[i % 3], i);
+        failures += around(e, TUTTI_OP_ALL_GATHER, bytes[i % 3], i);
     }
     return failures;
 }
@@ -358,7 +361,6 @@ static void all_gather_in_small_steps(void **state)
     tuning.small_from_root = TTI_TUNING_NEVER;
     assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
     assert_int_equal(cluster_run(&c, parts_around_small_steps), 0);
-    assert_true(staged_in(&c, 1) > staged_in(&c, 0));
     cluster_close(&c);
 }
 
