@@ -191,6 +191,13 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     return TUTTI_OK;
 }
 
+/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048). The
+ * tuning counts them twice where ranks share CPUs. */
+static bool leaves_caches(const struct tti_engine *e, uint64_t bytes)
+{
+    return 2 * bytes >= e->tuning.stream_copied / (e->ranks_per_cpu > 1 ? 2 : 1);
+}
+
 /* A later chunk: of the newest message's eager part, or of the granted message. */
 static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_record *record,
                               const unsigned char *from, tutti_error *error)
@@ -206,7 +213,11 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
     }
     if (!m->dropped && !written) {
         tti_p2p_measure_distance(e, peer, from, record->here);
-        tti_copy(target(m), from, record->here);
+        if (leaves_caches(e, m->bytes)) {
+            tti_copy_stream(target(m), from, record->here);
+        } else {
+            tti_copy(target(m), from, record->here);
+        }
         e->p2p->bytes_copied += 2 * (uint64_t)record->here;
     }
     m->arrived = written ? m->bytes : m->arrived + record->here;
