@@ -98,14 +98,11 @@ void tti_p2p_finish_incoming(struct tti_engine *e, int peer, struct tti_incoming
     tti_p2p_grant(e, peer);
 }
 
-/* The message of which this receive has a part. It is the only one of its peer that was not received. */
+/* The message of which this receive has a part. It began when no other one of its peer was kept, so it is the first. */
 static struct tti_incoming *find_begun(const struct tti_engine *e, const tutti_op *op)
 {
     struct tti_incoming *m = op->root == TUTTI_ANY_SOURCE ? NULL : e->p2p->peers[op->root].messages;
-    while (m && m->begun != op) {
-        m = m->next;
-    }
-    return m;
+    return m && m->begun == op ? m : NULL;
 }
 
 void tti_p2p_drop_begun(struct tti_engine *e, const tutti_op *op)

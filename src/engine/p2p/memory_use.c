@@ -7,9 +7,8 @@
 
 #include "engine/p2p/types.h"
 
-static bool overlaps(const struct tti_request *r, uintptr_t begin, uintptr_t end)
+static bool overlaps(const tutti_op *op, uintptr_t begin, uintptr_t end)
 {
-    const tutti_op *op = r->op;
     const uintptr_t at = (uintptr_t)(op->kind == TUTTI_OP_SEND ? op->src : op->dst);
     return at != 0 && at < end && begin < at + op->count * tutti_dtype_size(op->dtype);
 }
@@ -17,18 +16,19 @@ static bool overlaps(const struct tti_request *r, uintptr_t begin, uintptr_t end
 static bool any_overlaps(const struct tti_request *first, uintptr_t begin, uintptr_t end)
 {
     for (const struct tti_request *r = first; r; r = r->next) {
-        if (overlaps(r, begin, end)) {
+        if (overlaps(r->op, begin, end)) {
             return true;
         }
     }
     return false;
 }
 
-/* A matched receive is found at its message, any other one in the list `recvs`. */
+/* A receive that has a message, or a part of it, is found at that, any other one in the list `recvs`. */
 static bool peer_overlaps(const struct tti_peer *p, uintptr_t begin, uintptr_t end)
 {
     for (const struct tti_incoming *m = p->messages; m; m = m->next) {
-        if (m->request && overlaps(m->request, begin, end)) {
+        const tutti_op *op = m->request ? m->request->op : m->begun;
+        if (op && overlaps(op, begin, end)) {
             return true;
         }
     }

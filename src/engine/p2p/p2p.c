@@ -219,7 +219,7 @@ static void receive_without_requests(struct tti_engine *e, tutti_op *const *ops,
     }
 }
 
-/* The group has failed, so that the receive of which a part has arrived is not posted. */
+/* The receive of which a part has arrived is not posted. */
 static void drop_begun(struct tti_engine *e, tutti_op *const *ops, size_t count)
 {
     pthread_mutex_lock(&e->p2p->lock);
@@ -266,6 +266,7 @@ tutti_status tti_engine_run_p2p(struct tti_engine *e, tutti_op *const *ops, size
     p.requests = p.few;
     p.count = left;
     if (left > TTI_POSTING_FEW && !(p.requests = malloc(left * sizeof(*p.requests)))) {
+        drop_begun(e, ops, count); /* only of a corrupt peer, which sends small messages in chunks */
         return tti_error_set(error, TUTTI_NO_MEMORY, "rank %d has no memory for a batch of %zu messages", e->rank,
                              left);
     }

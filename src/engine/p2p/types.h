@@ -12,7 +12,8 @@
 
 #define TTI_EAGER  262144u /* bytes of a message that are sent without a grant */
 #define TTI_DIRECT 131072u /* bytes of a message that synchronous calls send and receive without a request */
-#define TTI_SMALL  16384u  /* the same in a batch; bytes of a message that is one chunk */
+#define TTI_SMALL  16384u  /* the same in a batch of more than TTI_POSTING_FEW; bytes of a message that is one chunk */
+static_assert(TTI_DIRECT <= TTI_EAGER, "without a grant");
 
 /* One visit of a peer costs at most TTI_VISIT: the bytes of chunks, and TTI_VISIT_CHUNK for each chunk. Then the other
  * direction and the other peers follow. */
@@ -61,7 +62,7 @@ struct tti_incoming {
     uint64_t number; /* of its first record */
     uint64_t bytes;
     uint64_t count;              /* elements */
-    uint64_t arrived;            /* bytes in the tensor of `request`, or in `data` */
+    uint64_t arrived;            /* bytes in the tensor of `request` or `begun`, or in `data` */
     int64_t order;               /* of arrival, over all peers: ANY_SOURCE takes the oldest */
     struct tti_request *request; /* the receive that has matched it */
     const tutti_op *begun;       /* the receive about to be posted, whose tensor has what has arrived; or NULL */
@@ -122,7 +123,7 @@ struct tti_peer {
 };
 
 struct tti_p2p {
-    pthread_mutex_t lock;      /* of all that is not atomic; no thread waits while it holds it */
+    pthread_mutex_t lock;      /* of all that is not atomic; a thread waits for a chunk at most while it holds it */
     struct tti_request *recvs; /* posted and not matched, in order of posting. None of them fits an unmatched message */
     struct tti_request *recvs_tail;
     uint32_t open_any; /* of them, those from any source */

@@ -15,7 +15,8 @@ struct tti_tuning {
     uint64_t window;           /* of a call's data, staged in one step at most; a stage holds 8 */
     uint64_t packets;          /* up to this size the data are in the arrival; 0 = what fits its line */
     uint64_t packets_root;     /* the same where only the root sends */
-    uint64_t small_from_root;  /* broadcast and scatter that stage no more use the smaller ring, if there is one */
+    uint64_t small_from_root;  /* broadcast and scatter that stage no more use the smaller ring, if there is one; if
+                                * this is TTI_TUNING_NEVER, all_gather's two small steps do, too */
     uint64_t small_gather;     /* the same for gather ... */
     uint64_t small_reduce;     /* ... and reduce */
     uint64_t one_shot;         /* all_reduce: up to this size every rank folds all */

@@ -202,8 +202,8 @@ bool tti_cached_call_set_tensor(struct tti_cached_call *entry, int side, const D
 void tti_cached_call_fill(struct tti_cached_call *entry, const struct tti_group *g,
                           const struct tti_signature *signature);
 
-/* Takes a tally of the flight recorder for entry->op. False: it has none for calls like this one, so each is to be
- * recorded with its times. */
+/* Takes a tally of the flight recorder for entry->op. False: it has none for calls like this one, or none is free, so
+ * each is recorded by itself. */
 bool tti_cached_call_set_tally(struct tti_cached_call *entry, struct tti_group *g);
 
 static inline bool tti_cached_call_is_tallied(const struct tti_cached_call *entry)

@@ -2,7 +2,8 @@
 /*
  * Sends and receives in the call cache (entry.h). A hit compares the signature and the addresses, then runs the engine
  * with the descriptor of the entry; in a batch the descriptor is copied instead. No lane is taken, as in a collective's
- * hit (call_cache.c): messages do not wait for one another. Two atomic operations, for the handle of the group.
+ * hit (call_cache.c): messages do not wait for one another. Two atomic operations, for the handle of the group, and
+ * those of the flight recorder for messages that it times.
  */
 #include "core/call/cache/message_cache.h"
 
@@ -96,6 +97,7 @@ INLINE bool run(tutti_group *group, const struct tti_signature *signatures, int 
         ops[i] = &found[i]->op;
         ops[i]->timeout_ms = timeout_ms;
         ops[i]->status = TTI_NOT_RUN;
+        ops[i]->sequence = 0; /* if the engine fails before it has one */
         tti_flight_call_begin(found[i]->tally);
         numbers[i] = tti_cached_call_is_tallied(found[i]) ? 0 : record_begin(found[i]);
     }

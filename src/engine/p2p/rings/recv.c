@@ -22,7 +22,8 @@
 
 #define REPORTS_PER_WINDOW 4u    /* and for all slots: see send.c */
 #define PREFETCHED         8192u /* bytes of a chunk */
-#define CHUNK_POLLS        64    /* with a pause each: longer than it takes to copy a chunk */
+#define CHUNK_WAIT_NS      1500  /* for the next chunk: longer than it takes to write one */
+#define CHUNKS_MOST        16    /* of a message without a request; only a corrupt peer makes more */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -191,11 +192,12 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     return TUTTI_OK;
 }
 
-/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048). The
- * tuning counts them twice where ranks share CPUs. */
-static bool leaves_caches(const struct tti_engine *e, uint64_t bytes)
+/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048) where
+ * those of collectives do. A kept message is copied again. */
+static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming *m)
 {
-    return 2 * bytes >= e->tuning.stream_copied / (e->ranks_per_cpu > 1 ? 2 : 1);
+    const struct tti_tuning *t = &e->tuning;
+    return m->request && t->stream_copied < TTI_TUNING_NEVER && 2 * m->bytes >= t->stream_direct;
 }
 
 /* A later chunk: of the newest message's eager part, or of the granted message. */
@@ -213,7 +215,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
     }
     if (!m->dropped && !written) {
         tti_p2p_measure_distance(e, peer, from, record->here);
-        if (leaves_caches(e, m->bytes)) {
+        if (leaves_caches(e, m)) {
             tti_copy_stream(target(m), from, record->here);
         } else {
             tti_copy(target(m), from, record->here);
@@ -249,7 +251,7 @@ static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, co
     }
 }
 
-/* The record behind the next one, which arrives while so many bytes are copied. */
+/* While the so many bytes of the record being read are copied, the one behind it arrives. */
 static inline void prefetch_next(const struct tti_engine *e, int peer, uint32_t bytes)
 {
     if (bytes >= PREFETCHED) {
@@ -331,9 +333,10 @@ static inline bool is_there(const struct tti_slot *slot, uint64_t number)
 }
 
 /* Whether the next chunk is there, or comes while this thread polls: the sender is writing it, most likely. */
-static bool await_chunk(const struct tti_slot *slot, uint64_t number)
+static bool await_chunk(const struct tti_engine *e, const struct tti_slot *slot, uint64_t number)
 {
-    for (unsigned i = 0; i < CHUNK_POLLS; i++) {
+    const unsigned polls = (unsigned)(CHUNK_WAIT_NS / e->pause_ns);
+    for (unsigned i = 0; i < polls; i++) {
         if (is_there(slot, number)) {
             return true;
         }
@@ -348,9 +351,9 @@ static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const str
     const int peer = op->root;
     struct tti_peer *p = &e->p2p->peers[peer];
     uint64_t arrived = first->here;
-    while (arrived < first->bytes) {
+    for (int i = 1; i < CHUNKS_MOST && arrived < first->bytes; i++) {
         const struct tti_slot *slot = tti_slot(e, peer, e->rank, p->read + 1);
-        if (!await_chunk(slot, p->read + 1)) {
+        if (!await_chunk(e, slot, p->read + 1)) {
             break;
         }
         const struct tti_record record = slot->record; /* read once */
@@ -369,7 +372,7 @@ static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const str
 }
 
 /* Keeps a message of which a part is in the tensor of its receive, until that is posted. */
-static void keep_begun(struct tti_engine *e, tutti_op *op, const struct tti_record *first, uint64_t number,
+static void keep_begun(struct tti_engine *e, const tutti_op *op, const struct tti_record *first, uint64_t number,
                        uint64_t arrived)
 {
     struct tti_peer *p = &e->p2p->peers[op->root];
@@ -383,7 +386,7 @@ static void keep_begun(struct tti_engine *e, tutti_op *op, const struct tti_reco
     p->arriving = m;
 }
 
-bool tti_p2p_try_recv(struct tti_engine *e, tutti_op *op, uint64_t most)
+bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op, uint64_t most)
 {
     const int peer = op->root;
     struct tti_peer *p = &e->p2p->peers[peer];

@@ -9,8 +9,8 @@
  * read everything has published room for the next chunk.
  *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
- * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since a
- * few whole rings do not stay in a second-level cache.
+ * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since
+ * a few whole rings do not stay in a second-level cache.
  */
 #include "engine/p2p/rings/send.h"
 
@@ -82,8 +82,8 @@ static bool open_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
     return p->rest == TTI_REST_USABLE;
 }
 
-/* The next position, at or behind `head`, for so many bytes of the first `part` bytes of the ring: it begins a cache line, or for PAGED bytes
- * and more a page (see memory/stage.c). */
+/* The next position, at or behind `head`, for so many bytes in the first `part` bytes of the ring: it begins a cache
+ * line, or for PAGED bytes and more a page (see memory/stage.c). */
 static uint64_t position_behind(const struct tti_engine *e, uint64_t head, size_t part, size_t bytes)
 {
     uint64_t unit = bytes < PAGED ? 64 : TTI_PAGE;
@@ -213,7 +213,8 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
     return true;
 }
 
-/* Whether all chunks of a message of one dimension fit the rings now. */
+/* Whether all chunks of a message of one dimension fit the rings now; as if also a last one that goes into its slot lay in
+ * the ring of bytes. */
 static bool all_fit(struct tti_engine *e, int peer, uint64_t bytes)
 {
     const size_t most = most_of_chunk(bytes);

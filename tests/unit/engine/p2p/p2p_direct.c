@@ -142,6 +142,36 @@ static void the_rest_is_checked(void **state)
     }
 }
 
+/* More chunks than an honest peer makes: the receive is posted meanwhile. */
+static void small_chunks_are_received(void **state)
+{
+    (void)state;
+    enum { SMALL = 1024, MANY = 20 };
+    static int32_t data[COUNT];
+    struct cluster c;
+    tutti_error e;
+    open_with_a_beginning(&c);
+    for (size_t k = 0; k < COUNT; k++) {
+        ((int32_t *)tti_ring(c.engines[1], 1, 0))[k] = value(k);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        write_record(&c, 2 + i,
+                     (struct tti_record){.bytes = (uint64_t)MANY * SMALL,
+                                         .place = i * SMALL,
+                                         .here = SMALL,
+                                         .tag = TAG,
+                                         .dtype = TUTTI_I32,
+                                         .ndim = 1,
+                                         .kind = i == 0 ? TTI_RECORD_FIRST : TTI_RECORD_NEXT});
+    }
+    assert_int_equal(receive(&c, data, NULL, LONG_MS, &e), TUTTI_OK);
+    for (size_t k = 0; k < (size_t)MANY * SMALL / sizeof(*data); k++) {
+        assert_int_equal(data[k], value(k));
+    }
+    assert_null(c.engines[0]->p2p->spare); /* the message was kept in it */
+    cluster_close(&c);
+}
+
 /* The group has failed before the receive was posted: the rest is discarded. */
 static void the_rest_is_discarded(void **state)
 {
@@ -175,10 +205,9 @@ static void the_rest_is_discarded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rest_comes_late),
-        cmocka_unit_test(the_rest_never_comes),
-        cmocka_unit_test(the_rest_is_checked),
-        cmocka_unit_test(the_rest_is_discarded),
+        cmocka_unit_test(the_rest_comes_late),       cmocka_unit_test(the_rest_never_comes),
+        cmocka_unit_test(the_rest_is_checked),       cmocka_unit_test(the_rest_is_discarded),
+        cmocka_unit_test(small_chunks_are_received),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
