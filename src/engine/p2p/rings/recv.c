@@ -88,9 +88,7 @@ static size_t describe(const struct tti_record *r, uint64_t number, const unsign
     m->dtype = r->dtype;
     m->ndim = r->ndim;
     m->shape[0] = (int64_t)count;
-    if (shape > 0) {
-        memcpy(m->shape, from, shape);
-    }
+    memcpy(m->shape, from, shape);
     return r->ndim == 1 || shape_valid(m) ? shape : SIZE_MAX;
 }
 
@@ -378,7 +376,7 @@ static void keep_begun(struct tti_engine *e, const tutti_op *op, const struct tt
     struct tti_peer *p = &e->p2p->peers[op->root];
     struct tti_incoming *m = e->p2p->spare;
     e->p2p->spare = NULL;
-    describe(first, number, NULL, m);
+    describe(first, number, op->dst, m); /* one dimension, so that nothing is read there */
     m->begun = op;
     m->arrived = arrived;
     m->order = e->p2p->order++;
