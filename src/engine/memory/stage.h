@@ -13,8 +13,9 @@
 /* Divides the lane's memory into its two rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
-/* A call that stages no more, or all_gather twice as much in two steps, is small (measured, Zen 5: docs/decisions/0043). Rooted calls, which follow one another
- * without waiting, as many as a ring holds, have limits in the tuning. */
+/* A call that stages no more, or all_gather twice as much in two steps, is small (measured, Zen 5:
+ * docs/decisions/0043). Rooted calls, which follow one another without waiting, as many as a ring holds, have limits in
+ * the tuning. */
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
 
 /* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. A `small` call takes the

@@ -213,8 +213,8 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
     return true;
 }
 
-/* Whether all chunks of a message of one dimension fit the rings now; as if also a last one that goes into its slot lay in
- * the ring of bytes. */
+/* Whether all chunks of a message of one dimension fit the rings now, counted as if even a last one that goes into its
+ * slot lay in the ring of bytes. */
 static bool all_fit(struct tti_engine *e, int peer, uint64_t bytes)
 {
     const size_t most = most_of_chunk(bytes);
@@ -247,6 +247,7 @@ bool tti_p2p_try_send(struct tti_engine *e, tutti_op *op, uint64_t most)
         return false;
     }
     struct tti_request r = {.op = op, .bytes = bytes};
+    /* there is room for all of them */
     while (r.bytes_written < bytes && put_next(e, peer, &r, r.posted ? TTI_RECORD_NEXT : TTI_RECORD_FIRST, bytes)) {
         r.posted = true;
     }
