@@ -22,18 +22,13 @@
 #define YIELDS_PER_DRAIN 8
 #define TESTS_PER_DRAIN  16
 
-/* acquire: pairs with the release of tti_publish in the peer's sending */
-static bool record_there(const struct tti_engine *e, int peer, uint64_t number)
-{
-    return atomic_load_explicit(&tti_slot(e, peer, e->rank, number)->number, memory_order_acquire) == number;
-}
-
 bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
 {
+    const struct tti_slot *slot = tti_slot(e, peer, e->rank, number);
     const bool shared = e->ranks_per_cpu > 1; /* the sender may need this very CPU */
     const unsigned polls = EAGER_POLLS + (shared ? 0 : e->spin_polls / 2);
     for (unsigned i = 0; i < polls; i++) {
-        if (record_there(e, peer, number)) {
+        if (tti_slot_has(slot, number)) {
             return true;
         }
         if (i >= EAGER_POLLS) {
@@ -47,7 +42,7 @@ bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
     bool pays = true;
     for (unsigned i = 0; pays && i < EAGER_YIELDS; i++) {
         pays = tti_yield(&now);
-        if (record_there(e, peer, number)) {
+        if (tti_slot_has(slot, number)) {
             return true;
         }
     }

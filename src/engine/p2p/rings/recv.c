@@ -324,18 +324,12 @@ static void count_read(struct tti_engine *e, int peer)
     }
 }
 
-/* acquire: as in tti_p2p_pull */
-static inline bool is_there(const struct tti_slot *slot, uint64_t number)
-{
-    return atomic_load_explicit(&slot->number, memory_order_acquire) == number;
-}
-
 /* Whether the next chunk is there, or comes while this thread polls: the sender is writing it, most likely. */
 static bool await_chunk(const struct tti_engine *e, const struct tti_slot *slot, uint64_t number)
 {
     const unsigned polls = (unsigned)(CHUNK_WAIT_NS / e->pause_ns);
     for (unsigned i = 0; i < polls; i++) {
-        if (is_there(slot, number)) {
+        if (tti_slot_has(slot, number)) {
             return true;
         }
         tti_backoff();
@@ -390,7 +384,7 @@ bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op, uint64_t most)
     struct tti_peer *p = &e->p2p->peers[peer];
     const uint64_t number = p->read + 1;
     const struct tti_slot *slot = tti_slot(e, peer, e->rank, number);
-    if (e->p2p->recvs || p->messages || !p->opened || !is_there(slot, number)) {
+    if (e->p2p->recvs || p->messages || !p->opened || !tti_slot_has(slot, number)) {
         return false;
     }
     const struct tti_record record = slot->record; /* read once */

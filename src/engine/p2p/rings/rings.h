@@ -29,6 +29,13 @@ static inline struct tti_slot *tti_slot(const struct tti_engine *e, int owner, i
     return (struct tti_slot *)tti_rings(e, owner, peer) + (number + (uint64_t)owner) % TTI_SLOTS;
 }
 
+/* Whether the record with this number is there. */
+static inline bool tti_slot_has(const struct tti_slot *slot, uint64_t number)
+{
+    /* acquire: pairs with the release of tti_publish in put() of the sender, which has written the record and its bytes */
+    return atomic_load_explicit(&slot->number, memory_order_acquire) == number;
+}
+
 static inline unsigned char *tti_ring(const struct tti_engine *e, int owner, int peer)
 {
     return tti_rings(e, owner, peer) + TTI_SLOTS * sizeof(struct tti_slot);

@@ -25,21 +25,26 @@ static int32_t value(size_t k)
     return (int32_t)(k * 7919u + 1);
 }
 
-/* Chunk i of the message that begins with this record. */
-static void write_chunk(struct cluster *c, uint64_t first, unsigned i)
+/* Chunk i of a message of `count` chunks of so many bytes, which begins with the record `first`. */
+static void write_part(struct cluster *c, uint64_t first, unsigned i, uint32_t bytes, unsigned count)
 {
-    int32_t *to = (int32_t *)(tti_ring(c->engines[1], 1, 0) + i * CHUNK);
-    for (size_t k = 0; k < CHUNK / sizeof(*to); k++) {
-        to[k] = value(i * (CHUNK / sizeof(*to)) + k);
+    int32_t *to = (int32_t *)(tti_ring(c->engines[1], 1, 0) + i * bytes);
+    for (size_t k = 0; k < bytes / sizeof(*to); k++) {
+        to[k] = value(i * (bytes / sizeof(*to)) + k);
     }
     write_record(c, first + i,
-                 (struct tti_record){.bytes = (uint64_t)CHUNKS * CHUNK,
-                                     .place = i * CHUNK,
-                                     .here = CHUNK,
+                 (struct tti_record){.bytes = (uint64_t)count * bytes,
+                                     .place = i * bytes,
+                                     .here = bytes,
                                      .tag = TAG,
                                      .dtype = TUTTI_I32,
                                      .ndim = 1,
                                      .kind = i == 0 ? TTI_RECORD_FIRST : TTI_RECORD_NEXT});
+}
+
+static void write_chunk(struct cluster *c, uint64_t first, unsigned i)
+{
+    write_part(c, first, i, CHUNK, CHUNKS);
 }
 
 static tutti_status receive(struct cluster *c, int32_t *data, tutti_message *message, int64_t timeout_ms,
@@ -151,18 +156,8 @@ static void small_chunks_are_received(void **state)
     struct cluster c;
     tutti_error e;
     open_with_a_beginning(&c);
-    for (size_t k = 0; k < COUNT; k++) {
-        ((int32_t *)tti_ring(c.engines[1], 1, 0))[k] = value(k);
-    }
     for (unsigned i = 0; i < MANY; i++) {
-        write_record(&c, 2 + i,
-                     (struct tti_record){.bytes = (uint64_t)MANY * SMALL,
-                                         .place = i * SMALL,
-                                         .here = SMALL,
-                                         .tag = TAG,
-                                         .dtype = TUTTI_I32,
-                                         .ndim = 1,
-                                         .kind = i == 0 ? TTI_RECORD_FIRST : TTI_RECORD_NEXT});
+        write_part(&c, 2, i, SMALL, MANY);
     }
     assert_int_equal(receive(&c, data, NULL, LONG_MS, &e), TUTTI_OK);
     for (size_t k = 0; k < (size_t)MANY * SMALL / sizeof(*data); k++) {
