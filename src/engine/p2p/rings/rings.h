@@ -4,7 +4,7 @@
  *
  * A record is a slot with its own number; the first record of a message describes it. A chunk of up to TTI_SLOT_BODY
  * bytes is sent in its slot, a larger one in the ring of bytes: in its window, or in all of it if the message is long.
- * The receiver publishes how much it has read, a quarter of a window at a time. Cost: one hop for a small message; for a
+ * The receiver publishes how much it has read, an eighth of a window at a time. Cost: one hop for a small message; for a
  * large one 4n bytes, copied in and out at the same time but for the first and the last chunk, and a hop for each chunk.
  */
 #ifndef TTI_ENGINE_P2P_RINGS_RINGS_H

@@ -3,10 +3,10 @@
  * Sending: first the eager parts of new messages in the order of posting, then the rest of the message that the peer
  * has granted, while the rings have room.
  *
- * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or
- * of the window. The sender reads that word only when the number that it knows does not suffice. A chunk with the gap
- * before it, which may include the ring behind the window, leaves more than a quarter of a window. So a peer that has
- * read everything has published room for the next chunk.
+ * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or an
+ * eighth of the window. The sender reads that word only when the number that it knows does not suffice. A chunk with the
+ * gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that has read
+ * everything has published room for the next chunk.
  *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
  * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since
