@@ -19,6 +19,8 @@
  */
 #include "engine/collectives/rooted.h"
 
+#include "base/clock.h"
+#include "base/wait/yielding.h"
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/attributes.h"
 #include "engine/collectives/zero_copy.h"
@@ -29,6 +31,7 @@
 #define LEAST_CHUNK ((size_t)8192)
 #define MOST_CHUNK  ((size_t)65536)
 #define CHUNKS      8
+#define YIELDS_FROM ((size_t)262144) /* staged bytes; reading fewer takes less time than a change of threads */
 
 /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
 static size_t chunk_for(size_t bytes)
@@ -69,6 +72,28 @@ static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t f
     }
 }
 
+static bool have_read(const struct tti_lane *lane)
+{
+    for (int r = 0; r < lane->engine->size; r++) {
+        /* relaxed: a hint */
+        if (r != lane->engine->rank && atomic_load_explicit(tti_position_of(lane, r), memory_order_relaxed) <
+                                           tti_position_at(lane, TTI_PHASE_FINAL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The root has written all, and its readers have still to read the last spans. If it returned and computed, readers that
+ * share its CPU would wait for the rest of its slice, some milliseconds (docs/decisions/0049). */
+static void yield_to_readers(const struct tti_lane *lane, size_t staged)
+{
+    if (lane->engine->ranks_per_cpu > 1 && staged >= YIELDS_FROM && !have_read(lane) && tti_yield_pays()) {
+        int64_t now = tti_now_ns();
+        (void)tti_yield(&now);
+    }
+}
+
 static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status status = TUTTI_OK;
@@ -100,6 +125,9 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
     copy_own(lane, s, s->steps > s->room ? s->steps - s->room : 0, s->steps);
     if (prefetches) {
         tti_prefetch_request(lane, staged);
+    }
+    if (reader < 0) {
+        yield_to_readers(lane, staged);
     }
     return TUTTI_OK;
 }

@@ -77,8 +77,7 @@ static bool can_read(const struct tti_engine *e, int rank)
 
 bool tti_single_copy_is_used(const struct tti_tuning *tuning)
 {
-    return tuning->single_copy < TTI_TUNING_NEVER || tuning->single_copy_shared_cpus < TTI_TUNING_NEVER ||
-           tuning->single_copy_scatter < TTI_TUNING_NEVER;
+    return tuning->single_copy < TTI_TUNING_NEVER || tuning->single_copy_shared_cpus < TTI_TUNING_NEVER;
 }
 
 void tti_single_copy_detect(struct tti_engine *e)
@@ -140,9 +139,6 @@ static uint64_t least_bytes(const struct tti_lane *lane, tutti_operation kind)
     const struct tti_tuning *t = &lane->engine->tuning;
     if (t->single_copy_near != 0) {
         return is_pulled(kind) ? t->single_copy : TTI_TUNING_NEVER;
-    }
-    if (kind == TUTTI_OP_SCATTER) {
-        return lane->bytes <= t->single_copy_scatter_most ? t->single_copy_scatter : TTI_TUNING_NEVER;
     }
     if (kind != TUTTI_OP_ALL_TO_ALL) {
         return TTI_TUNING_NEVER; /* a stage that many read is written once */

@@ -55,9 +55,6 @@
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
  *   From the size on at which the tensors of all ranks together are twice the last-level caches.
- * single_copy_scatter: with two and more ranks a CPU, a scatter of medium size is better copied once, too: the root,
- *   which would copy all of it, shares its CPU. From 1 MiB up to a quarter of the last-level caches; on Zen 5 from half
- *   of them up to three quarters, with four and more ranks a CPU up to twice (docs/decisions/0023, 0043).
  * stream_copied, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
  *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
  * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
@@ -313,24 +310,6 @@ static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
     return gains ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
 }
 
-/* The sizes of a scatter that the kernel copies. */
-struct range {
-    uint64_t least;
-    uint64_t most;
-};
-
-static struct range scatter_for(int size, int cpus, const struct tti_profile *p)
-{
-    const uint64_t caches = caches_of(size, cpus, p);
-    if (cpus <= 0 || size < 2 * cpus) {
-        return (struct range){.least = TTI_TUNING_NEVER};
-    }
-    if (p->model != TTI_MODEL_ZEN_5) {
-        return (struct range){.least = 1024 * KIB, .most = caches / 4};
-    }
-    return (struct range){.least = caches / 2, .most = four_ranks_a_cpu(size, cpus) ? 2 * caches : caches / 4 * 3};
-}
-
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
 {
     return wish >= 0 ? (uint64_t)wish : otherwise;
@@ -356,7 +335,6 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
     const uint64_t second = overrides->stage > 0 || overrides->window > 0 ? 0 : second_for(stage, &p);
     const uint64_t packets = override_or(overrides->packets, packets_for(size, cpus, &p));
     const uint64_t packets_root = override_or(overrides->packets, packets_root_for(size, cpus, &p));
-    const struct range scatter = scatter_for(size, cpus, &p);
     const uint64_t one_shot = override_or(overrides->one_shot, all_reduce_one_shot_for(size, cpus, &p));
     *tuning = (struct tti_tuning){
         .stage = stage,
@@ -377,8 +355,6 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_near = overrides->single_copy >= 0,
         .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
-        .single_copy_scatter = overrides->no_single_copy ? TTI_TUNING_NEVER : scatter.least,
-        .single_copy_scatter_most = scatter.most,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};

@@ -2,7 +2,7 @@
 /* tutti-test: timeout=120 */
 /*
  * Private tensors that the kernel reads for a collective. If an owner names memory that cannot be read, both sides
- * return the reason, and no rank waits. What is offered, and the size of a scatter that is.
+ * return the reason, and no rank waits. What is offered.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,10 +17,9 @@
 #include "engine/memory/single_copy.h"
 #include "unit/engine/engine_calls.h"
 
-#define COUNT  65536 /* elements: whole pages */
-#define BYTES  (COUNT * sizeof(int32_t))
-#define PAGE   ((size_t)4096)
-#define MEDIUM (UINT64_C(1) << 20) /* bytes of a scatter */
+#define COUNT 65536 /* elements: whole pages */
+#define BYTES (COUNT * sizeof(int32_t))
+#define PAGE  ((size_t)4096)
 
 /* The tensors of rank 1, a page of whose first part cannot be read, and of rank 0. */
 static int32_t *broken;
@@ -108,39 +107,10 @@ static void what_can_be_read(void **state)
     munmap(memory, 3 * PAGE);
 }
 
-/* By default, where ranks share CPUs. */
-static int scatter(struct cluster *c, int rank)
-{
-    const struct reference_call medium = {
-        .kind = TUTTI_OP_SCATTER, .dtype = TUTTI_I32, .size = 2, .rows = 1, .count = MEDIUM / 2 / sizeof(int32_t)};
-    struct reference_call small = medium;
-    struct reference_call large = medium;
-    small.count--;
-    large.count++;
-    struct tti_lane *lane = &c->engines[rank]->lanes[0];
-    int failures = run_call(c->engines[rank], 0, &medium, NULL) + (lane->algorithm != TTI_ALGORITHM_SINGLE_COPY);
-    failures += run_call(c->engines[rank], 0, &small, NULL) + (lane->algorithm == TTI_ALGORITHM_SINGLE_COPY);
-    return failures + run_call(c->engines[rank], 0, &large, NULL) + (lane->algorithm == TTI_ALGORITHM_SINGLE_COPY);
-}
-
-static void scatter_of_medium_size(void **state)
-{
-    (void)state;
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
-    struct tti_tuning tuning;
-    struct cluster c;
-    tti_tuning_make(2, &wishes, &tuning);
-    tuning.single_copy = tuning.single_copy_shared_cpus = TTI_TUNING_NEVER; /* only scatter uses it */
-    tuning.single_copy_scatter = tuning.single_copy_scatter_most = MEDIUM;
-    assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
-    assert_int_equal(cluster_run(&c, scatter), 0);
-    cluster_close(&c);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(both_sides_report_the_cause),
-                                       cmocka_unit_test(what_can_be_read), cmocka_unit_test(scatter_of_medium_size)};
+                                       cmocka_unit_test(what_can_be_read)};
     if (!kernel_copies()) {
         return 77;
     }

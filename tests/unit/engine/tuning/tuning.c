@@ -188,9 +188,6 @@ static void test_caches(void **state)
     assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
     assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, 2 * p.l3_bytes / 16);
     assert_int_equal(fit(16, 5, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
-    assert_int_equal(fit(16, 8, &p).single_copy_scatter, 1024 * KIB);
-    assert_int_equal(fit(16, 8, &p).single_copy_scatter_most, 2 * p.l3_bytes / 4);
-    assert_int_equal(fit(16, 9, &p).single_copy_scatter, TTI_TUNING_NEVER);
     p.stream_mbs = p.memory_mbs;
     assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
 
@@ -221,10 +218,6 @@ static void test_caches(void **state)
     assert_true(fit(2, 1, &p).one_shot < fit(2, 1, &p).window);
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
     assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
-    assert_int_equal(fit(16, 4, &p).single_copy_scatter, p.l3_bytes / 2);
-    assert_int_equal(fit(16, 4, &p).single_copy_scatter_most, 2 * p.l3_bytes);
-    assert_int_equal(fit(16, 8, &p).single_copy_scatter, 2 * p.l3_bytes / 2);
-    assert_int_equal(fit(16, 8, &p).single_copy_scatter_most, 2 * p.l3_bytes / 4 * 3);
     assert_int_equal(fit(16, 16, &p).single_copy, TTI_TUNING_NEVER);
     p.model = TTI_MODEL_OTHER;
 
@@ -275,7 +268,6 @@ static void test_wishes_for_single_copy(void **state)
         tti_tuning_fit(8, 2, profiles[i], &wishes, &t);
         assert_int_equal(t.single_copy, TTI_TUNING_NEVER);
         assert_int_equal(t.single_copy_shared_cpus, TTI_TUNING_NEVER);
-        assert_int_equal(t.single_copy_scatter, TTI_TUNING_NEVER);
     }
 }
 
