@@ -9,13 +9,25 @@
  * A rank may reuse a slot when no peer needs the call that it holds. A rank has ended call c when it arrives at c + 1.
  * So the credit for call n is every peer's arrival at n - 31. Calls in which all wait for all give it without a check.
  *
+ * In a rooted call the writers do not wait, so they may be some calls ahead. A reader requests the lines of a peer's next
+ * call while it reads those of this one: if they are written already, their misses overlap, and if not, its own cache
+ * still has the old ones (docs/decisions/0046).
+ *
  * A rank that waits for a peer compares the lines before it writes any output. If they differ, mismatch.c decides. All
  * ranks stay in step, since each call is one line in any case.
  */
 #include "engine/arrival/arrival.h"
 
+#include "base/host/cpu_prefetch.h"
 #include "engine/arrival/class.h"
 #include "engine/arrival/packets.h"
+
+static inline void request_next(const struct tti_lane *lane, int peer)
+{
+    const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call + 1);
+    tti_prefetch_to_read(line);
+    tti_prefetch_to_read(line->payload + TTI_FIRST_LINE);
+}
 
 static inline tutti_status await_arrival(struct tti_lane *lane, int peer, uint64_t call)
 {
@@ -119,6 +131,7 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
     if (lane->half == TTI_HALF_ARRIVAL) {
         return TUTTI_BUSY;
     }
+    request_next(lane, peer);
     tutti_status status =
         lane->class == TTI_CLASS_PACKETS ? tti_await_packets(lane, peer) : await_arrival(lane, peer, lane->call);
     if (status != TUTTI_OK) {
@@ -133,7 +146,15 @@ tutti_status tti_await_one(struct tti_lane *lane, int peer)
 
 tutti_status tti_await_all(struct tti_lane *lane)
 {
-    return lane->half == TTI_HALF_ARRIVAL ? TUTTI_BUSY : tti_await_every_peer(lane, false);
+    if (lane->half == TTI_HALF_ARRIVAL) {
+        return TUTTI_BUSY;
+    }
+    for (int r = 0; lane->announces && r < lane->engine->size; r++) {
+        if (r != lane->engine->rank) {
+            request_next(lane, r);
+        }
+    }
+    return tti_await_every_peer(lane, false);
 }
 
 tutti_status tti_arrive_and_wait_half(struct tti_lane *lane, const void *payload, size_t bytes)

@@ -10,13 +10,14 @@
  */
 #include "engine/arrival/packets.h"
 
+#include "base/host/cpu_prefetch.h"
 #include "engine/arrival/class.h"
 #include "engine/memory/parts.h"
 #include "engine/wait/wait.h"
 
-static struct tti_packet *packets_of(const struct tti_lane *lane, int rank)
+static struct tti_packet *packets_of(const struct tti_lane *lane, int rank, uint64_t call)
 {
-    size_t slot = ((size_t)lane->call + (size_t)rank) % TTI_RING;
+    size_t slot = ((size_t)call + (size_t)rank) % TTI_RING;
     return (struct tti_packet *)(lane->controls[rank] + offsetof(struct tti_lane_control, packets)) +
            slot * TTI_PACKETS;
 }
@@ -40,11 +41,11 @@ static bool needs_own(const struct tti_lane *lane)
 
 void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
 {
-    struct tti_packet *packets = packets_of(lane, lane->engine->rank);
+    struct tti_packet *packets = packets_of(lane, lane->engine->rank, lane->call);
     const unsigned char *from = data;
     const struct tti_range unread = tti_inline_unread(lane, lane->op);
     for (size_t at = TTI_PAYLOAD, i = 0; at < bytes; at += TTI_PACKET_DATA, i++) {
-        __builtin_prefetch(&packets[i], 1); /* requests all lines before the first store waits */
+        tti_prefetch_to_write(&packets[i]); /* requests all lines before the first store waits */
     }
     for (size_t at = TTI_PAYLOAD, i = 0; at < bytes; at += TTI_PACKET_DATA, i++) {
         if (at >= unread.from && at + TTI_PACKET_DATA <= unread.end) {
@@ -61,6 +62,15 @@ void tti_packets_write(struct tti_lane *lane, const void *data, size_t bytes)
     }
 }
 
+/* In a rooted call: see request_next in arrival.c. */
+static void request_next(const struct tti_lane *lane, int peer, size_t first, size_t end)
+{
+    const struct tti_packet *packets = packets_of(lane, peer, lane->call + 1);
+    for (size_t i = first; lane->announces && i < end; i++) {
+        tti_prefetch_to_read(&packets[i]);
+    }
+}
+
 /* The number of the packet that byte `at` of the data is in. */
 static size_t packet_at(size_t at)
 {
@@ -69,13 +79,14 @@ static size_t packet_at(size_t at)
 
 tutti_status tti_packets_await(struct tti_lane *lane, int peer)
 {
-    struct tti_packet *packets = packets_of(lane, peer);
+    struct tti_packet *packets = packets_of(lane, peer, lane->call);
     const struct tti_range range = tti_inline_range(lane, lane->op, peer);
     struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
     const size_t first = packet_at(range.from);
     const size_t end = packet_at(range.end + TTI_PACKET_DATA - 1);
     /* The arrival is stored after the packets: it shows that they are there, unless the peer runs another call. */
     _Atomic uint64_t *ahead = first < end ? &packets[end - 1].sequence : &line->sequence;
+    request_next(lane, peer, first, end);
     tutti_status status = tti_lane_wait_behind(lane, ahead, &line->sequence, lane->call, peer);
     if (status != TUTTI_OK) {
         return status;

@@ -11,6 +11,7 @@
  */
 #include "engine/memory/prefetch.h"
 
+#include "base/host/cpu_prefetch.h"
 #include "base/host/cpu_ticks.h"
 #include "engine/memory/stage.h"
 #include "engine/wait/publish.h"
@@ -52,7 +53,7 @@ void tti_prefetch_request(struct tti_lane *lane, size_t bytes)
         s->requested = tti_stage_next(lane, &most);
         s->requested_end = s->requested + (bytes < most ? bytes : most);
         for (const unsigned char *line = s->requested; line < s->requested_end; line += 64) {
-            __builtin_prefetch(line, 1);
+            tti_prefetch_to_write(line);
         }
     }
     s->ended = tti_ticks_about();

@@ -20,11 +20,10 @@
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 
-#define REPORTS_PER_SLOTS  4u    /* see send.c */
-#define REPORTS_PER_WINDOW 8u    /* so that there is room for one message of a whole window after another */
-#define PREFETCHED         8192u /* bytes of a chunk */
-#define CHUNK_WAIT_NS      1500  /* for the next chunk: longer than it takes to write one */
-#define CHUNKS_MOST        16    /* of a message without a request; only a corrupt peer makes more */
+#define REPORTS_PER_SLOTS  4u   /* see send.c */
+#define REPORTS_PER_WINDOW 8u   /* so that there is room for one message of a whole window after another */
+#define CHUNK_WAIT_NS      1500 /* for the next chunk: longer than it takes to write one */
+#define CHUNKS_MOST        16   /* of a message without a request; only a corrupt peer makes more */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -250,14 +249,6 @@ static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, co
     }
 }
 
-/* While the so many bytes of the record being read are copied, the one behind it arrives. */
-static inline void prefetch_next(const struct tti_engine *e, int peer, uint32_t bytes)
-{
-    if (bytes >= PREFETCHED) {
-        __builtin_prefetch(tti_slot(e, peer, e->rank, e->p2p->peers[peer].read + 2));
-    }
-}
-
 static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -269,7 +260,6 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     }
     *spent += TTI_VISIT_CHUNK + record.here;
     note_chunk(e, p, &record);
-    prefetch_next(e, peer, record.here);
     return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
 }
 
@@ -355,7 +345,6 @@ static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const str
             break; /* tti_p2p_pull reports it */
         }
         note_chunk(e, p, &record);
-        prefetch_next(e, peer, record.here);
         tti_p2p_measure_distance(e, peer, from, record.here);
         tti_copy((unsigned char *)op->dst + arrived, from, record.here);
         arrived += record.here;
@@ -401,7 +390,6 @@ bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op, uint64_t most)
         return false;
     }
     note_chunk(e, p, &record);
-    prefetch_next(e, peer, record.here);
     tti_copy(op->dst, from, record.here);
     count_read(e, peer);
     const uint64_t arrived = has_more ? receive_rest(e, op, &record) : record.bytes;
