@@ -46,11 +46,12 @@ size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int ran
     case TUTTI_OP_BROADCAST:
         return rank == op->root ? bytes : 0;
     case TUTTI_OP_SCATTER:
-        return rank == op->root ? bytes * (size_t)lane->engine->size : 0;
+        return rank == op->root ? bytes * (size_t)(lane->engine->size - 1) : 0;
     case TUTTI_OP_ALL_GATHER:
         return tti_part_bytes(&op->recv_parts, rank);
-    case TUTTI_OP_REDUCE_SCATTER:
     case TUTTI_OP_ALL_TO_ALL:
+        return tti_part_bytes(&op->send_parts, 0) * (size_t)(lane->engine->size - 1);
+    case TUTTI_OP_REDUCE_SCATTER:
         return parts_before(&op->send_parts, lane->engine->size) + scale_bytes(op);
     default:
         return 0;
@@ -73,14 +74,13 @@ static size_t most_bytes(const struct tti_lane *lane, const tutti_op *op, size_t
     case TUTTI_OP_BARRIER:
         return 0;
     case TUTTI_OP_SCATTER:
-        return bytes > limit ? bytes : bytes * (size_t)size;
+        return bytes > limit ? bytes : bytes * (size_t)(size - 1);
     case TUTTI_OP_ALL_GATHER:
         return tti_part_bytes_max(&op->recv_parts, size);
     case TUTTI_OP_ALL_TO_ALL:
+        most = op->send_parts.counts ? SIZE_MAX : tti_part_bytes(&op->send_parts, 0);
+        return most > limit ? most : most * (size_t)(size - 1);
     case TUTTI_OP_REDUCE_SCATTER:
-        if (op->kind == TUTTI_OP_ALL_TO_ALL && op->send_parts.counts) {
-            return SIZE_MAX;
-        }
         most = tti_part_bytes_max(&op->send_parts, size);
         return most > limit ? most : parts_before(&op->send_parts, size) + scale_bytes(op);
     default:
@@ -102,11 +102,12 @@ struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *o
     if (all.end == 0 || scale_bytes(op) != 0) {
         return all; /* the factor is at the end */
     }
-    if (op->kind == TUTTI_OP_SCATTER) {
-        size_t each = all.end / (size_t)lane->engine->size;
-        return (struct tti_range){.from = each * (size_t)me, .end = each * (size_t)(me + 1)};
+    if (op->kind == TUTTI_OP_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL) {
+        const size_t each = all.end / (size_t)(lane->engine->size - 1);
+        const size_t from = each * tti_inline_place(lane, rank, me);
+        return (struct tti_range){.from = from, .end = from + each};
     }
-    if (op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL) {
+    if (op->kind == TUTTI_OP_REDUCE_SCATTER) {
         size_t from = parts_before(&op->send_parts, me);
         return (struct tti_range){.from = from, .end = from + tti_part_bytes(&op->send_parts, me)};
     }
@@ -115,8 +116,6 @@ struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *o
 
 struct tti_range tti_inline_unread(const struct tti_lane *lane, const tutti_op *op)
 {
-    const int me = lane->engine->rank;
-    const bool parts =
-        op->kind == TUTTI_OP_SCATTER || op->kind == TUTTI_OP_REDUCE_SCATTER || op->kind == TUTTI_OP_ALL_TO_ALL;
-    return parts && scale_bytes(op) == 0 ? tti_inline_range(lane, op, me) : (struct tti_range){0};
+    const bool some = op->kind == TUTTI_OP_REDUCE_SCATTER && scale_bytes(op) == 0;
+    return some ? tti_inline_range(lane, op, lane->engine->rank) : (struct tti_range){0};
 }

@@ -30,6 +30,7 @@ static bool needs_own(const struct tti_lane *lane)
     switch (op->kind) {
     case TUTTI_OP_BROADCAST:
     case TUTTI_OP_SCATTER:
+    case TUTTI_OP_ALL_TO_ALL:
         return false;
     case TUTTI_OP_REDUCE:
     case TUTTI_OP_GATHER:

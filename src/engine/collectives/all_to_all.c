@@ -118,16 +118,22 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
     struct tti_engine *e = lane->engine;
     unsigned char payload[TTI_INLINE_MOST];
     for (int r = 0; r < e->size; r++) {
-        tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
+        if (r != e->rank) {
+            tti_part_read(lane, payload + tti_inline_place(lane, e->rank, r) * bytes, op->src, &op->send_parts, r, 0,
+                          bytes);
+        }
     }
-    tutti_status status = tti_arrive(lane, payload, (size_t)e->size * bytes);
+    tutti_status status = tti_arrive(lane, payload, (size_t)(e->size - 1) * bytes);
     if (status != TUTTI_OK || (status = tti_await_all(lane)) != TUTTI_OK) {
         return status;
     }
     for (int r = 0; r < e->size; r++) {
-        const unsigned char *chunk = tti_payload(lane, r) + (size_t)e->rank * bytes;
-        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, chunk, bytes);
+        if (r != e->rank) {
+            const unsigned char *chunk = tti_payload(lane, r) + tti_inline_place(lane, r, e->rank) * bytes;
+            tti_part_write(lane, op->dst, &op->recv_parts, r, 0, chunk, bytes);
+        }
     }
+    copy_own(lane, op);
     return TUTTI_OK;
 }
 

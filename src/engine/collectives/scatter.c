@@ -59,17 +59,21 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
     if (e->rank == op->root) {
         unsigned char payload[TTI_INLINE_MOST];
         for (int r = 0; r < e->size; r++) {
-            tti_part_read(lane, payload + (size_t)r * bytes, op->src, &op->send_parts, r, 0, bytes);
+            if (r != e->rank) {
+                tti_part_read(lane, payload + tti_inline_place(lane, e->rank, r) * bytes, op->src, &op->send_parts, r,
+                              0, bytes);
+            }
         }
-        tutti_status status = tti_arrive(lane, payload, (size_t)e->size * bytes);
-        if (status == TUTTI_OK) {
-            tti_copy_counted(lane, op->dst, payload + (size_t)e->rank * bytes, bytes);
+        tutti_status status = tti_arrive(lane, payload, (size_t)(e->size - 1) * bytes);
+        if (status == TUTTI_OK && tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst) {
+            tti_part_read(lane, op->dst, op->src, &op->send_parts, e->rank, 0, bytes);
         }
         return status;
     }
     tutti_status status = tti_arrive(lane, NULL, 0);
     if (status == TUTTI_OK && (status = tti_await_one(lane, op->root)) == TUTTI_OK) {
-        tti_copy_counted(lane, op->dst, tti_payload(lane, op->root) + (size_t)e->rank * bytes, bytes);
+        const size_t place = tti_inline_place(lane, op->root, e->rank);
+        tti_copy_counted(lane, op->dst, tti_payload(lane, op->root) + place * bytes, bytes);
     }
     return status;
 }

@@ -36,7 +36,8 @@
  *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
  *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
  *   Where only the root sends (packets_root), a rank reads one rank's packets, and LINES_MOST pay wherever the CPUs are
- *   (docs/decisions/0042).
+ *   (docs/decisions/0042). On Zen 5 small calls have a ring that stays in the caches (below), and two ranks gain by
+ *   LINES_LEAST only (measured, docs/decisions/0043).
  *
  * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
@@ -194,16 +195,27 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
+/* Two ranks with a CPU each, which stage small calls in a ring that stays in their caches. */
+static bool two_on_zen_5(int size, int cpus, const struct tti_profile *p)
+{
+    return size == 2 && !ranks_share_cpus(size, cpus) && p->model == TTI_MODEL_ZEN_5;
+}
+
 static uint64_t all_reduce_one_shot_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool always = size == 2 && !ranks_share_cpus(size, cpus) && p->model == TTI_MODEL_ZEN_5;
-    return always ? TTI_TUNING_NEVER : over_states(size, cpus, p, one_shot_for);
+    return two_on_zen_5(size, cpus, p) ? TTI_TUNING_NEVER : over_states(size, cpus, p, one_shot_for);
 }
 
 static uint64_t reduce_sliced_for(int size, int cpus, const struct tti_profile *p)
 {
     const bool gains = size >= SLICED_RANKS && !ranks_share_cpus(size, cpus);
     return gains ? over_states(size, cpus, p, one_shot_for) : TTI_TUNING_NEVER;
+}
+
+/* Bytes that fit the arrival and so many packets. */
+static uint64_t lines_of(double packets)
+{
+    return TTI_PAYLOAD + (uint64_t)packets * TTI_PACKET_DATA;
 }
 
 static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
@@ -213,18 +225,19 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
     }
     if (ranks_share_cpus(size, cpus)) {
         const uint64_t each = (uint64_t)PACKETS_SHARED_CPUS / (uint64_t)size;
-        return each > 0 ? TTI_PAYLOAD + each * TTI_PACKET_DATA : 0;
+        return each > 0 ? lines_of((double)each) : 0;
+    }
+    if (two_on_zen_5(size, cpus, p)) {
+        return lines_of(LINES_LEAST);
     }
     const double hop = (double)(p->far_ns > 0 ? p->far_ns : p->near_ns);
-    return TTI_PAYLOAD + (uint64_t)between(PACKETS_SAVE / hop, LINES_LEAST, LINES_MOST) * TTI_PACKET_DATA;
+    return lines_of(between(PACKETS_SAVE / hop, LINES_LEAST, LINES_MOST));
 }
 
 static uint64_t packets_root_for(int size, int cpus, const struct tti_profile *p)
 {
-    if (size > PACKETS_RANKS || ranks_share_cpus(size, cpus)) {
-        return packets_for(size, cpus, p);
-    }
-    return TTI_PAYLOAD + (uint64_t)LINES_MOST * TTI_PACKET_DATA;
+    const bool fewer = size > PACKETS_RANKS || ranks_share_cpus(size, cpus) || two_on_zen_5(size, cpus, p);
+    return fewer ? packets_for(size, cpus, p) : lines_of(LINES_MOST);
 }
 
 static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)

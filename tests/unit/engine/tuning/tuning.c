@@ -214,6 +214,9 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 1, &p).small_gather, TTI_TUNING_NEVER);
     assert_int_equal(fit(7, 2, &p).small_reduce, 16 * KIB);
     assert_int_equal(fit(8, 2, &p).small_reduce, TTI_TUNING_NEVER);
+    assert_int_equal(fit(2, 2, &p).packets, TTI_PAYLOAD + 2 * TTI_PACKET_DATA);
+    assert_int_equal(fit(2, 2, &p).packets_root, fit(2, 2, &p).packets);
+    assert_true(fit(3, 3, &p).packets_root > fit(3, 3, &p).packets);
     assert_int_equal(fit(2, 2, &p).one_shot, fit(2, 2, &p).window);
     assert_true(fit(2, 1, &p).one_shot < fit(2, 1, &p).window);
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
