@@ -100,10 +100,13 @@ static bool goes_where_it_lies(const struct tti_engine *e, const struct referenc
 static const char *expected(const struct tti_engine *e, const struct reference_call *c)
 {
     const size_t row = c->rows * tutti_dtype_size(c->dtype);
-    const bool parts =
-        c->kind == TUTTI_OP_SCATTER || c->kind == TUTTI_OP_REDUCE_SCATTER || c->kind == TUTTI_OP_ALL_TO_ALL;
     const struct lengths l = lengths_of(c);
-    const size_t arrival = c->kind == TUTTI_OP_BARRIER ? 0 : (parts ? l.all : l.most) * row;
+    size_t arrival = c->kind == TUTTI_OP_BARRIER ? 0 : l.most * row;
+    if (c->kind == TUTTI_OP_REDUCE_SCATTER) {
+        arrival = l.all * row;
+    } else if (c->kind == TUTTI_OP_SCATTER || c->kind == TUTTI_OP_ALL_TO_ALL) { /* all parts but the own one */
+        arrival = l.most * (size_t)(c->size - 1) * row;
+    }
     if (c->uneven && c->kind == TUTTI_OP_ALL_TO_ALL) { /* the lengths first, then the data */
         size_t sent = 0;
         for (int from = 0; from < c->size; from++) {
@@ -136,27 +139,38 @@ static int check_algorithm(struct tti_engine *e, const struct reference_call *c)
     return 1;
 }
 
+#define BOUNDARIES 19
+
+/* Bytes of all parts, of which so many are not the own one. */
+static size_t all_parts_of(const struct tti_engine *e, size_t sent)
+{
+    return e->size > 1 ? sent / (size_t)(e->size - 1) * (size_t)e->size : sent;
+}
+
 /* Bytes of a whole tensor at which a class ends, by any of the measures that decide classes. */
 static size_t boundaries(const struct tti_engine *e, size_t *bytes)
 {
-    const size_t all[] = {0,
-                          1,
-                          36,
-                          TTI_PAYLOAD,
-                          (size_t)e->tuning.packets,
-                          (size_t)e->tuning.packets_root,
-                          TTI_INLINE_MOST,
-                          (size_t)e->tuning.one_shot,
-                          (size_t)e->tuning.zero_copy,
-                          (size_t)(e->tuning.reduce_sliced % TTI_TUNING_NEVER),
-                          LEAST_CHUNK,
-                          (size_t)e->tuning.window / (size_t)e->size,
-                          slot_bytes(e, e->tuning.window) * (size_t)e->size,
-                          (size_t)e->tuning.window,
-                          (size_t)e->layout.stage,
-                          (size_t)e->layout.stage * 2 + e->tuning.window / 2};
+    const size_t all[BOUNDARIES] = {0,
+                                    1,
+                                    36,
+                                    TTI_PAYLOAD,
+                                    (size_t)e->tuning.packets,
+                                    (size_t)e->tuning.packets_root,
+                                    TTI_INLINE_MOST,
+                                    all_parts_of(e, TTI_PAYLOAD),
+                                    all_parts_of(e, (size_t)e->tuning.packets),
+                                    all_parts_of(e, (size_t)e->tuning.packets_root),
+                                    (size_t)e->tuning.one_shot,
+                                    (size_t)e->tuning.zero_copy,
+                                    (size_t)(e->tuning.reduce_sliced % TTI_TUNING_NEVER),
+                                    LEAST_CHUNK,
+                                    (size_t)e->tuning.window / (size_t)e->size,
+                                    slot_bytes(e, e->tuning.window) * (size_t)e->size,
+                                    (size_t)e->tuning.window,
+                                    (size_t)e->layout.stage,
+                                    (size_t)e->layout.stage * 2 + e->tuning.window / 2};
     memcpy(bytes, all, sizeof(all));
-    return sizeof(all) / sizeof(all[0]);
+    return BOUNDARIES;
 }
 
 static bool has_variable_form(tutti_operation kind)
@@ -210,7 +224,7 @@ static int around(struct tti_engine *e, tutti_operation kind, size_t bytes, int 
 static int all_boundaries(struct cluster *c, int rank)
 {
     struct tti_engine *e = c->engines[rank];
-    size_t bytes[16];
+    size_t bytes[BOUNDARIES];
     size_t n = boundaries(e, bytes);
     int failures = 0;
     int round = 0;
