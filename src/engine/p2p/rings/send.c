@@ -26,8 +26,8 @@
 #define PAGED       8192u     /* bytes of a chunk that begins at a page */
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
-#define LONG        16777216u /* bytes of a message that may use the whole ring */
-#define LONG_CHUNK  131072u
+#define LONG        8388608u /* bytes of a message that may use the whole ring */
+#define LONG_CHUNK  458752u  /* less than half of the ring: the gap before one is no longer than a chunk */
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
