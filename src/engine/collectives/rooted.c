@@ -7,6 +7,9 @@
  *
  * In broadcast and scatter the root writes. In reduce and gather every leaf writes.
  *
+ * Where ranks share CPUs, the root of a large broadcast or scatter yields to its readers before it returns: if it went on
+ * computing, those of its CPU would wait for the rest of its slice, some milliseconds (docs/decisions/0049).
+ *
  * The root copies its own part, chunk by chunk, where it would wait otherwise: before each span that it waits for, or
  * that may not be free yet; the rest at the end. Outputs of a failed call are undefined, so this does not wait until
  * all ranks agree on the call.
@@ -31,7 +34,7 @@
 #define LEAST_CHUNK ((size_t)8192)
 #define MOST_CHUNK  ((size_t)65536)
 #define CHUNKS      8
-#define YIELDS_FROM ((size_t)262144) /* staged bytes; reading fewer takes less time than a change of threads */
+#define YIELDS_FROM ((size_t)262144) /* staged bytes; with fewer, a yield costs more than it gains */
 
 /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
 static size_t chunk_for(size_t bytes)
@@ -84,11 +87,11 @@ static bool have_read(const struct tti_lane *lane)
     return true;
 }
 
-/* The root has written all, and its readers have still to read the last spans. If it returned and computed, readers that
- * share its CPU would wait for the rest of its slice, some milliseconds (docs/decisions/0049). */
+/* The root has written all, and its readers have still to read the last spans. */
 static void yield_to_readers(const struct tti_lane *lane, size_t staged)
 {
-    if (lane->engine->ranks_per_cpu > 1 && staged >= YIELDS_FROM && !have_read(lane) && tti_yield_pays()) {
+    const bool shared = lane->engine->ranks_per_cpu > 1 && lane->yield_ns > 0;
+    if (shared && staged >= YIELDS_FROM && !have_read(lane) && tti_yield_pays()) {
         int64_t now = tti_now_ns();
         (void)tti_yield(&now);
     }
