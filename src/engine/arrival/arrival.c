@@ -9,9 +9,9 @@
  * A rank may reuse a slot when no peer needs the call that it holds. A rank has ended call c when it arrives at c + 1.
  * So the credit for call n is every peer's arrival at n - 31. Calls in which all wait for all give it without a check.
  *
- * In a rooted call the writers do not wait, so they may be some calls ahead. A reader requests the lines of a peer's next
- * call while it reads those of this one: if they are written already, their misses overlap, and if not, its own cache
- * still has the old ones (docs/decisions/0046).
+ * In a small rooted call the writers do not wait, so they may be some calls ahead. So a reader requests the lines of a
+ * peer's next call before it reads those of this one. If they are written already, their misses overlap. If not, its own
+ * cache still has the old ones (docs/decisions/0046).
  *
  * A rank that waits for a peer compares the lines before it writes any output. If they differ, mismatch.c decides. All
  * ranks stay in step, since each call is one line in any case.
@@ -24,6 +24,9 @@
 
 static inline void request_next(const struct tti_lane *lane, int peer)
 {
+    if (lane->class == TTI_CLASS_LARGE) {
+        return;
+    }
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call + 1);
     tti_prefetch_to_read(line);
     tti_prefetch_to_read(line->payload + TTI_FIRST_LINE);
@@ -149,7 +152,8 @@ tutti_status tti_await_all(struct tti_lane *lane)
     if (lane->half == TTI_HALF_ARRIVAL) {
         return TUTTI_BUSY;
     }
-    for (int r = 0; lane->announces && r < lane->engine->size; r++) {
+    const bool rooted = lane->op->kind == TUTTI_OP_GATHER || lane->op->kind == TUTTI_OP_REDUCE;
+    for (int r = 0; rooted && r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
             request_next(lane, r);
         }

@@ -12,7 +12,7 @@ enum tti_class tti_classify(const struct tti_lane *lane, const tutti_op *op);
 size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int rank);
 
 /* Scatter and all_to_all send no part to the own rank: the place of the part for rank `to` among those that rank `from`
- * sends. The next rank's is the first, which the arrival line holds. */
+ * sends. The next rank's is the first, and begins in the arrival line. */
 static inline size_t tti_inline_place(const struct tti_lane *lane, int from, int to)
 {
     return (size_t)(to > from ? to - from - 1 : lane->engine->size + to - from - 1);

@@ -7,8 +7,8 @@
  *
  * In broadcast and scatter the root writes. In reduce and gather every leaf writes.
  *
- * Where ranks share CPUs, the root of a large broadcast or scatter yields to its readers before it returns: if it went on
- * computing, those of its CPU would wait for the rest of its slice, some milliseconds (docs/decisions/0049).
+ * Where ranks share CPUs, the root of a large broadcast or scatter yields to its readers before it returns. If it went on
+ * computing, those of its CPU would wait for the rest of its slice. That takes milliseconds (docs/decisions/0049).
  *
  * The root copies its own part, chunk by chunk, where it would wait otherwise: before each span that it waits for, or
  * that may not be free yet; the rest at the end. Outputs of a failed call are undefined, so this does not wait until
@@ -90,7 +90,7 @@ static bool have_read(const struct tti_lane *lane)
 /* The root has written all, and its readers have still to read the last spans. */
 static void yield_to_readers(const struct tti_lane *lane, size_t staged)
 {
-    const bool shared = lane->engine->ranks_per_cpu > 1 && lane->yield_ns > 0;
+    const bool shared = lane->engine->ranks_per_cpu > 1 && lane->yield_ns > 0 && lane->background == 0;
     if (shared && staged >= YIELDS_FROM && !have_read(lane) && tti_yield_pays()) {
         int64_t now = tti_now_ns();
         (void)tti_yield(&now);

@@ -65,7 +65,7 @@ static tutti_status inlined(struct tti_lane *lane, const tutti_op *op, size_t by
             }
         }
         tutti_status status = tti_arrive(lane, payload, (size_t)(e->size - 1) * bytes);
-        if (status == TUTTI_OK && tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst) {
+        if (status == TUTTI_OK && bytes > 0 && tti_part_direct(op->src, &op->send_parts, e->rank) != op->dst) {
             tti_part_read(lane, op->dst, op->src, &op->send_parts, e->rank, 0, bytes);
         }
         return status;

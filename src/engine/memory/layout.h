@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   13u
+#define TTI_LAYOUT_ABI   14u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -224,16 +224,22 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
+/* The ring of a pair, its window, and what both are in a group of more than TTI_PAIR_FEW ranks. */
+#define TTI_PAIR_RING   1048576u
+#define TTI_PAIR_WINDOW 262144u
+#define TTI_PAIR_SMALL  131072u
+#define TTI_PAIR_FEW    16
+
 /* A pair takes memory for its window when it exchanges its first message. A few windows stay in a second-level cache. */
 static inline size_t tti_pair_ring_window(int size)
 {
-    return (size_t)(size <= 16 ? 256 : 128) << 10;
+    return size <= TTI_PAIR_FEW ? TTI_PAIR_WINDOW : TTI_PAIR_SMALL;
 }
 
 /* The whole ring is for long messages (p2p/rings/send.c), which have larger chunks. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
-    return (size_t)(size <= 16 ? 1024 : 128) << 10;
+    return size <= TTI_PAIR_FEW ? TTI_PAIR_RING : TTI_PAIR_SMALL;
 }
 
 static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t second)

@@ -15,8 +15,8 @@
 #define TTI_SMALL  16384u  /* the same in a batch of more than TTI_POSTING_FEW; bytes of a message that is one chunk */
 static_assert(TTI_DIRECT <= TTI_EAGER, "without a grant");
 
-/* One visit of a peer costs at most TTI_VISIT: the bytes of chunks, and TTI_VISIT_CHUNK for each chunk. Then the other
- * direction and the other peers follow. */
+/* One visit of a peer costs at most TTI_VISIT and a chunk: the bytes of chunks, and TTI_VISIT_CHUNK for each. Then the
+ * other direction and the other peers follow. */
 #define TTI_VISIT       131072u
 #define TTI_VISIT_CHUNK 4096u
 

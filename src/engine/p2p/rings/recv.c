@@ -20,10 +20,8 @@
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 
-#define REPORTS_PER_SLOTS  4u   /* see send.c */
-#define REPORTS_PER_WINDOW 8u   /* so that there is room for one message of a whole window after another */
-#define CHUNK_WAIT_NS      1500 /* for the next chunk: longer than it takes to write one */
-#define CHUNKS_MOST        16   /* of a message without a request; only a corrupt peer makes more */
+#define CHUNK_WAIT_NS 1500 /* for the next chunk: longer than it takes to write one */
+#define CHUNKS_MOST   16   /* of a message without a request; only a corrupt peer makes more */
 
 static tutti_status impossible(int peer, uint64_t number, tutti_error *error)
 {
@@ -293,8 +291,8 @@ static void report_taken(struct tti_engine *e, int peer)
 
 static bool should_report(const struct tti_engine *e, const struct tti_peer *p)
 {
-    return p->read - p->reported >= TTI_SLOTS / REPORTS_PER_SLOTS ||
-           p->unreported >= e->layout.ring_window / REPORTS_PER_WINDOW;
+    return p->read - p->reported >= TTI_SLOTS / TTI_REPORTS_PER_SLOTS ||
+           p->unreported >= e->layout.ring_window / TTI_REPORTS_PER_WINDOW;
 }
 
 /* ---- a receive without a request --------------------------------------------------------------------------------- */

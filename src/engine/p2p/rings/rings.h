@@ -12,6 +12,11 @@
 
 #include "engine/p2p/types.h"
 
+/* How often a receiver publishes what it has read: so often in all slots, and in a window. After messages of a whole
+ * window in chunks of an eighth, there is room for the next one. */
+#define TTI_REPORTS_PER_SLOTS  4u
+#define TTI_REPORTS_PER_WINDOW 8u
+
 /* The words that `owner` publishes for `peer`. */
 static inline struct tti_pair_control *tti_pair(const struct tti_engine *e, int owner, int peer)
 {

@@ -27,7 +27,12 @@
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
 #define LONG        8388608u /* bytes of a message that may use the whole ring */
-#define LONG_CHUNK  458752u  /* less than half of the ring: the gap before one is no longer than a chunk */
+#define LONG_CHUNK  458752u
+/* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part of
+ * a window. */
+static_assert(2 * LONG_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_RING, "room for the next chunk");
+static_assert(2 * MOST_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_WINDOW, "the same in the window");
+static_assert(2 * MOST_CHUNK + TTI_PAIR_SMALL / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_SMALL, "the same in small rings");
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {

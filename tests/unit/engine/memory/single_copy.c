@@ -2,7 +2,7 @@
 /* tutti-test: timeout=120 */
 /*
  * Private tensors that the kernel reads for a collective. If an owner names memory that cannot be read, both sides
- * return the reason, and no rank waits. What is offered.
+ * return the reason, and no rank waits. And which memory is offered.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether a root yields to its readers after it has written everything: where ranks share CPUs, after a large broadcast
+ * or scatter that the application's thread runs. The rings hold all of it, so that the root runs before its reader.
+ */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "unit/engine/engine_calls.h"
+
+#define LARGE (UINT64_C(1) << 18) /* staged bytes: the fewest after which a root yields */
+
+static int yields;
+
+/* The library's calls come here. */
+int sched_yield(void)
+{
+    yields++;
+    return 0;
+}
+
+static int32_t value(size_t i)
+{
+    return (int32_t)(i * 2654435761u);
+}
+
+/* How often the root yields in a broadcast of so many bytes, with so many ranks a CPU. Its reader runs afterwards. */
+static int yields_of(size_t bytes, double per_cpu, int32_t background)
+{
+    const size_t count = bytes / sizeof(int32_t);
+    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning tuning;
+    struct cluster c;
+    wishes.stage = 1 << 22;
+    tti_tuning_make(2, &wishes, &tuning);
+    assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+    int32_t *tensors[2];
+    for (int r = 0; r < 2; r++) {
+        tensors[r] = calloc(count, sizeof(int32_t));
+        assert_non_null(tensors[r]);
+        c.engines[r]->ranks_per_cpu = per_cpu;
+    }
+    for (size_t i = 0; i < count; i++) {
+        tensors[0][i] = value(i);
+    }
+    tutti_error error;
+    int during = 0;
+    for (int r = 0; r < 2; r++) {
+        tutti_op op = op_of(TUTTI_OP_BROADCAST, tensors[r], tensors[r], count, 0);
+        op.background = background;
+        yields = 0;
+        assert_int_equal(tti_engine_run(c.engines[r], &op, &error), TUTTI_OK);
+        during = r == 0 ? yields : during;
+    }
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(tensors[1][i], value(i));
+    }
+    free(tensors[0]);
+    free(tensors[1]);
+    cluster_close(&c);
+    return during;
+}
+
+static void root_yields_once(void **state)
+{
+    (void)state;
+    assert_int_equal(yields_of(LARGE, 2, 0), 1);
+}
+
+static void root_does_not_yield(void **state)
+{
+    (void)state;
+    assert_int_equal(yields_of(LARGE / 2, 2, 0), 0);           /* little is left to read */
+    assert_int_equal(yields_of(LARGE, 1, 0), 0);               /* readers have CPUs of their own */
+    assert_int_equal(yields_of(LARGE, 2, TUTTI_ON_WORKER), 0); /* the application computes beside */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(root_yields_once), cmocka_unit_test(root_does_not_yield)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
