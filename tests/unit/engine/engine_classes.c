@@ -148,7 +148,7 @@ static size_t all_parts_of(const struct tti_engine *e, size_t sent)
 }
 
 /* Bytes of a whole tensor at which a class ends, by any of the measures that decide classes. */
-static size_t boundaries(const struct tti_engine *e, size_t *bytes)
+static void boundaries(const struct tti_engine *e, size_t bytes[BOUNDARIES])
 {
     const size_t all[BOUNDARIES] = {0,
                                     1,
@@ -170,7 +170,6 @@ static size_t boundaries(const struct tti_engine *e, size_t *bytes)
                                     (size_t)e->layout.stage,
                                     (size_t)e->layout.stage * 2 + e->tuning.window / 2};
     memcpy(bytes, all, sizeof(all));
-    return BOUNDARIES;
 }
 
 static bool has_variable_form(tutti_operation kind)
@@ -225,12 +224,12 @@ static int all_boundaries(struct cluster *c, int rank)
 {
     struct tti_engine *e = c->engines[rank];
     size_t bytes[BOUNDARIES];
-    size_t n = boundaries(e, bytes);
+    boundaries(e, bytes);
     int failures = 0;
     int round = 0;
     for (size_t k = 0; k < KINDS; k++) {
         bool joined = sends_joined(kinds[k]) || receives_joined(kinds[k]);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < BOUNDARIES; i++) {
             if (!joined || bytes[i] <= e->tuning.window) {
                 failures += around(e, kinds[k], bytes[i], round++);
             }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether a root yields to its readers after it has written everything: where ranks share CPUs, after a large broadcast
- * or scatter that the application's thread runs. The rings hold all of it, so that the root runs before its reader.
+ * Whether a root yields to its readers after it has written everything: where ranks share CPUs, after a large stream of
+ * spans (here a broadcast) that the application's thread runs. The ring holds all of it, so the root runs before its
+ * reader.
  */
 #include <sched.h>
 #include <setjmp.h>
