@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * broadcast: a stream of spans from the root, which all leaves read (flat tree, pipelined). Bytes: 2n at the root and
- * 2n at each leaf; one epoch a span. Small ones follow one another without a round trip, as many as the arrival ring
+ * 2n at each leaf; one epoch a span. Of two ranks that expose their tensors each copies a half. Small ones follow one another without a round trip, as many as the arrival ring
  * holds.
  */
 #include "engine/arrival/inline.h"
@@ -24,9 +24,14 @@ static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, in
     tti_copy_to_output(lane, dst, tti_stage_peer(lane, peer, k), tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
-static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t n)
 {
-    return tti_pull(lane, peer, s->op->dst, NULL, 0, lane->outputs[peer], NULL, 0, s->bytes);
+    return tti_pull(lane, peer, s->op->dst, NULL, 0, lane->outputs[peer], NULL, 0, n);
+}
+
+static tutti_status push(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t from)
+{
+    return tti_push(lane, lane->outputs[peer] + from, (const unsigned char *)s->op->dst + from, s->bytes - from);
 }
 
 tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
@@ -34,7 +39,7 @@ tutti_status tti_run_broadcast(struct tti_lane *lane, const tutti_op *op)
     size_t bytes = op->count * tti_dtype_size(op->dtype);
     bool root = lane->engine->rank == op->root;
     if (lane->class == TTI_CLASS_LARGE) {
-        struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+        struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull, .push = push};
         tti_stream_cut(lane, &s, bytes, 1);
         return root ? tti_stream_write(lane, &s, -1) : tti_stream_read_root(lane, &s);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * gather: a stream of spans from each leaf; the root copies the parts to their places (flat tree, pipelined). A leaf
- * returns when its last span is staged. Bytes: 2m at a leaf, 2n at the root (n all parts, m one); one epoch a span.
+ * returns when its last span is staged. If the root's output and all inputs are exposed, the leaves copy their parts to
+ * their places, all at the same time. Bytes: 2m at a leaf, 2n at the root (n all parts, m one); one epoch a span.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"
@@ -23,9 +24,15 @@ static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, in
                    tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
-static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t n)
 {
-    return tti_pull(lane, peer, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, s->bytes);
+    return tti_pull(lane, peer, s->op->dst, &s->op->recv_parts, peer, lane->inputs[peer], NULL, 0, n);
+}
+
+static tutti_status push(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t from)
+{
+    unsigned char *part = lane->outputs[peer] + (size_t)lane->engine->rank * s->bytes;
+    return tti_push(lane, part + from, (const unsigned char *)s->op->src + from, s->bytes - from);
 }
 
 static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
@@ -37,12 +44,12 @@ static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 
 static tutti_status staged(struct tti_lane *lane, const tutti_op *op, size_t bytes)
 {
-    struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull};
+    struct tti_stream s = {.op = op, .pack = pack, .take = take, .pull = pull, .push = push};
     tti_stream_cut(lane, &s, bytes, 1);
     if (lane->engine->rank != op->root) {
         return tti_stream_write(lane, &s, op->root);
     }
-    s.own = own;
+    s.own = tti_part_direct(op->dst, &op->recv_parts, op->root) != op->src ? own : NULL;
     return tti_stream_read_leaves(lane, &s);
 }
 

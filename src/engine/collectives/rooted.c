@@ -15,7 +15,10 @@
  * all ranks agree on the call.
  *
  * A writer that exposes its tensor stages nothing. The readers pull the data, and the writer waits until they have. In
- * a reduction all ranks share the work, if all expose their tensors.
+ * a reduction all ranks share the work, if all expose their tensors. In a gather the leaves push their parts, then, and
+ * the root copies as much: its own part or, in place and with a CPU of its own, some of each. The leaves begin when the root says so
+ * (TTI_PHASE_PUSH, TTI_PHASE_SHARE), since only the root compares all calls: if it returns MISMATCH, no peer may write
+ * its output.
  *
  * Phases: a writer publishes k + 1 when span k is there; the arrival covers span 0 (tti_await_span). A reader publishes
  * k + 1 when it has read span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
@@ -35,6 +38,7 @@
 #define MOST_CHUNK  ((size_t)65536)
 #define CHUNKS      8
 #define YIELDS_FROM ((size_t)262144) /* staged bytes; with fewer, a yield costs more than it gains */
+#define PUSHED_FROM ((size_t)24576)  /* bytes of a part; the root of a gather pulls shorter ones sooner itself */
 
 /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
 static size_t chunk_for(size_t bytes)
@@ -135,6 +139,70 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
     return TUTTI_OK;
 }
 
+/* Where both sides copy a writer's data, the reader pulls so much, and the writer pushes the rest. */
+static size_t pulled(const struct tti_lane *lane, const struct tti_stream *s)
+{
+    return s->bytes / (size_t)lane->engine->size / TTI_PAGE * TTI_PAGE;
+}
+
+/* A leaf of a gather that exposes its tensor. The root pulls it, unless it lets the leaves push. */
+static tutti_status push_or_wait(struct tti_lane *lane, const struct tti_stream *s, int root)
+{
+    tutti_status status = tti_await_one(lane, root);
+    if (status != TUTTI_OK || (status = tti_attributes_one(lane, root)) != TUTTI_OK ||
+        (status = tti_wait_phase(lane, root, TTI_PHASE_PUSH)) != TUTTI_OK) {
+        return status;
+    }
+    /* relaxed: after the acquire of the wait. A root that lets the leaves push goes on when this rank has. */
+    const uint64_t position = atomic_load_explicit(tti_position_of(lane, root), memory_order_relaxed);
+    const bool shares = position == tti_position_at(lane, TTI_PHASE_SHARE);
+    if (!shares && position != tti_position_at(lane, TTI_PHASE_PUSH)) {
+        return TUTTI_OK; /* the root has pulled, or does not run this call, and may be in a later one */
+    }
+    lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
+    if ((status = s->push(lane, s, root, shares ? pulled(lane, s) : 0)) != TUTTI_OK || !shares) {
+        return status;
+    }
+    tti_advance(lane, TTI_PHASE_SHARE);
+    return tti_wait_phase(lane, root, TTI_PHASE_FINAL); /* until then the root reads this rank's tensor */
+}
+
+static tutti_status pull_from_leaves(struct tti_lane *lane, const struct tti_stream *s, size_t n)
+{
+    struct tti_engine *e = lane->engine;
+    tutti_status status = TUTTI_OK;
+    for (int i = 1; i < e->size && status == TUTTI_OK; i++) {
+        const int peer = (e->rank + i) % e->size;
+        if (tti_exposes(lane, peer)) {
+            status = s->pull(lane, s, peer, n);
+        }
+    }
+    return status;
+}
+
+/* This rank is the root of a gather, and all expose their tensors. */
+static tutti_status let_leaves_push(struct tti_lane *lane, const struct tti_stream *s)
+{
+    const bool shares = !s->own && lane->engine->ranks_per_cpu <= 1;
+    lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
+    tti_advance(lane, shares ? TTI_PHASE_SHARE : TTI_PHASE_PUSH);
+    copy_own(lane, s, 1, s->steps);
+    const tutti_status status = shares ? pull_from_leaves(lane, s, pulled(lane, s)) : TUTTI_OK;
+    return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_SHARE) : status;
+}
+
+/* The root of a broadcast: pushes its share, if the only leaf exposes its output. */
+static tutti_status help_leaf(struct tti_lane *lane, const struct tti_stream *s)
+{
+    const int leaf = 1 - lane->engine->rank;
+    tutti_status status = tti_attributes_one(lane, leaf);
+    if (status == TUTTI_OK && tti_exposes(lane, leaf) &&
+        (status = s->push(lane, s, leaf, pulled(lane, s))) == TUTTI_OK) {
+        tti_advance(lane, TTI_PHASE_SHARE);
+    }
+    return status;
+}
+
 /* The writer exposes its tensor: waits until the readers have pulled it, or, in a reduction, all have done their
  * shares. */
 static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream *s, int reader)
@@ -150,12 +218,14 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
         return tti_all_expose(lane) ? tti_run_zero_copy(lane, s->op) : write_spans(lane, s, reader);
     }
     lane->algorithm = tti_algorithm_in_place(lane);
-    copy_own(lane, s, 0, s->steps);
     if (reader >= 0) {
-        status = tti_await_one(lane, reader);
-        return status == TUTTI_OK ? tti_wait_phase(lane, reader, TTI_PHASE_FINAL) : status;
+        return push_or_wait(lane, s, reader);
     }
+    copy_own(lane, s, 0, s->steps);
     status = tti_await_readers(lane);
+    if (status == TUTTI_OK && s->push && lane->engine->size == 2) {
+        status = help_leaf(lane, s);
+    }
     return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_FINAL) : status;
 }
 
@@ -191,7 +261,11 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
     }
     lane->algorithm = tti_exposes(lane, root) ? TTI_ALGORITHM_ZERO_COPY : tti_algorithm_of_steps(s->steps);
     if (lane->algorithm == TTI_ALGORITHM_ZERO_COPY) {
-        return s->pull(lane, s, root);
+        if (!s->push || lane->output == 0) {
+            return s->pull(lane, s, root, s->bytes);
+        }
+        status = s->pull(lane, s, root, pulled(lane, s));
+        return status == TUTTI_OK ? tti_wait_phase(lane, root, TTI_PHASE_SHARE) : status;
     }
     for (size_t k = 0; k < s->steps; k++) {
         if ((status = tti_await_span(lane, root, k, k + 1)) != TUTTI_OK) {
@@ -239,7 +313,6 @@ static enum tti_algorithm algorithm_of_root(const struct tti_lane *lane, const s
 
 tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s)
 {
-    struct tti_engine *e = lane->engine;
     tti_stage_shape(lane, s->stride);
     bool leaves_wait = lane->exposed || s->steps > s->room;
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
@@ -254,6 +327,9 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     if (!s->pull && tti_all_expose(lane)) {
         return tti_run_zero_copy(lane, s->op);
     }
+    if (s->push && s->bytes >= PUSHED_FROM && tti_all_expose(lane)) {
+        return let_leaves_push(lane, s);
+    }
     lane->algorithm = algorithm_of_root(lane, s);
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
         if ((status = read_step(lane, s, k)) == TUTTI_OK) {
@@ -261,11 +337,5 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
             copy_own(lane, s, k + 1, k + 2);
         }
     }
-    for (int i = 1; s->pull && i < e->size && status == TUTTI_OK; i++) {
-        int peer = (e->rank + i) % e->size;
-        if (tti_exposes(lane, peer)) {
-            status = s->pull(lane, s, peer);
-        }
-    }
-    return status;
+    return status == TUTTI_OK && s->pull ? pull_from_leaves(lane, s, s->bytes) : status;
 }

@@ -23,8 +23,11 @@ struct tti_stream {
     /* Copies chunk k of the root's own part to its place, where the root would wait otherwise. NULL: nothing to
      * copy. */
     void (*own)(struct tti_lane *lane, const struct tti_stream *s, size_t k);
-    /* Copies the whole of a peer's exposed tensor at once. NULL: tti_run_zero_copy does the call if all expose. */
-    tutti_status (*pull)(struct tti_lane *lane, const struct tti_stream *s, int peer);
+    /* Copies the first n bytes of a peer's exposed tensor at once. NULL: tti_run_zero_copy does the call if all
+     * expose. */
+    tutti_status (*pull)(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t n);
+    /* Copies this rank's data, from byte `from` on, to a peer's exposed output at once. NULL: the peer pulls all. */
+    tutti_status (*push)(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t from);
 };
 
 /* Sets all numbers for `bytes` bytes, and `slots` slots in each span. */

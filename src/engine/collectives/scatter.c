@@ -28,10 +28,10 @@ static void take(struct tti_lane *lane, const struct tti_stream *s, size_t k, in
     tti_copy_to_output(lane, (unsigned char *)s->op->dst + k * s->chunk, chunk, tti_chunk_bytes(s->bytes, s->chunk, k));
 }
 
-static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer)
+static tutti_status pull(struct tti_lane *lane, const struct tti_stream *s, int peer, size_t n)
 {
     const unsigned char *part = lane->inputs[peer] + (size_t)lane->engine->rank * s->bytes;
-    return tti_pull(lane, peer, s->op->dst, NULL, 0, part, NULL, 0, s->bytes);
+    return tti_pull(lane, peer, s->op->dst, NULL, 0, part, NULL, 0, n);
 }
 
 static void own(struct tti_lane *lane, const struct tti_stream *s, size_t k)

@@ -5,7 +5,7 @@
  * call, whatever its size.
  *
  * Bytes loaded and stored a rank: all_reduce 2n, reduce_scatter n + m, all_gather and all_to_all 2n, broadcast 2n at
- * each leaf and none at the root. all_reduce is a reduce-scatter and an all-gather in one pass (Rabenseifner, 2004):
+ * each leaf and none at the root, gather 2m at each rank. all_reduce is a reduce-scatter and an all-gather in one pass (Rabenseifner, 2004):
  * each rank folds its slice of all inputs and pushes it to all outputs. In place is safe, because only rank j touches
  * slice j.
  */
@@ -123,6 +123,23 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
             tti_intent_drop(lane);
             return status;
         }
+        if ((status = tti_intent_end(lane)) != TUTTI_OK) {
+            return status;
+        }
+    }
+    return TUTTI_OK;
+}
+
+tutti_status tti_push(struct tti_lane *lane, unsigned char *dst, const unsigned char *src, size_t bytes)
+{
+    tti_choose_stores(lane, lane->op, false);
+    for (size_t from = 0, n; from < bytes; from += n) {
+        tutti_status status = tti_intent_begin(lane);
+        if (status != TUTTI_OK) {
+            return status;
+        }
+        n = tti_chunk_bytes(bytes - from, TTI_INTENT_BYTES, 0);
+        tti_copy_to_output(lane, dst + from, src + from, n);
         if ((status = tti_intent_end(lane)) != TUTTI_OK) {
             return status;
         }

@@ -19,6 +19,10 @@ static inline bool tti_exposes(const struct tti_lane *lane, int rank)
 }
 bool tti_all_expose(const struct tti_lane *lane);
 
+/* Whether peers write a rank's output, if all ranks expose their tensors; and the output's bytes. */
+bool tti_peers_write_output(const struct tti_lane *lane, int rank);
+size_t tti_output_extent(const struct tti_lane *lane, const tutti_op *op);
+
 /* The call has ended: it no longer uses what it has located. */
 void tti_release_heap(struct tti_lane *lane);
 

@@ -18,6 +18,7 @@
 #include <sched.h>
 
 #include "engine/failure/fault.h"
+#include "engine/memory/expose.h"
 #include "engine/wait/publish.h"
 
 tutti_status tti_intent_begin(struct tti_lane *lane)
@@ -50,25 +51,18 @@ tutti_status tti_intent_end(struct tti_lane *lane)
     return tti_fault_check_alarm(lane, atomic_load_explicit(tti_alarm(e), memory_order_seq_cst));
 }
 
-/* Whether peers write this rank's output. */
-static bool output_is_written(const struct tti_lane *lane)
-{
-    const tutti_op *op = lane->op;
-    return lane->output != 0 && (op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE);
-}
-
 void tti_await_intents(struct tti_lane *lane)
 {
     struct tti_engine *e = lane->engine;
     const tutti_op *op = lane->op;
-    if (!e->direct && !output_is_written(lane)) {
+    if (!e->direct && (lane->output == 0 || !tti_peers_write_output(lane, e->rank))) {
         return; /* peers only read, and what they read now does not count */
     }
     int64_t until = tti_now_ns() + TTI_INTENT_WAIT_NS;
     for (int r = 0; r < e->size; r++) {
         while (r != e->rank && atomic_load_explicit(&tti_progress_of(lane, r)->intent, memory_order_seq_cst) != 0) {
             if (tti_chunk_is_lost(e, r, until)) {
-                tti_heap_orphan(e->heap, op->dst, op->count * tti_dtype_size(op->dtype));
+                tti_heap_orphan(e->heap, op->dst, tti_output_extent(lane, op));
                 return;
             }
             sched_yield();

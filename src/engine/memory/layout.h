@@ -63,6 +63,9 @@ struct tti_progress {
 static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_BITS  24
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
+/* Of the root of a gather: the leaves may copy their parts to its output / all but what the root copies: rooted.c. */
+#define TTI_PHASE_PUSH  (TTI_PHASE_FINAL - 2)
+#define TTI_PHASE_SHARE (TTI_PHASE_FINAL - 1)
 #define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
 
 /* Data of a small call that do not fit its arrival line. Each packet has its own flag. */

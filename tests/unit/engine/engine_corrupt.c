@@ -15,6 +15,7 @@
 
 #include "backends/shm/heap/file.h"
 #include "backends/shm/segment.h"
+#include "engine/memory/single_copy.h"
 #include "unit/engine/engine_support.h"
 
 static void segment_is_checked(void **state)
@@ -241,6 +242,30 @@ static void attributes_are_checked(void **state)
     }
 }
 
+/* Rank 1 names its output for the kernel, which reads only. As the root of a gather it asks rank 0 to write there. */
+static void kernel_names_are_not_written(void **state)
+{
+    (void)state;
+    static int32_t x[20000];
+    struct cluster c;
+    tutti_error e;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+    struct tti_engine *engine = c.engines[0];
+    struct tti_arrival *line = tti_arrival_of(&engine->lanes[0], 1, 1);
+    const struct tti_attributes wrong = {.output = TTI_SINGLE_COPY_NAME | (uintptr_t)x};
+    tutti_op op = op_of(TUTTI_OP_GATHER, x, NULL, 20000, 1);
+    op.timeout_ms = 200;
+    engine->tuning.zero_copy = 0;
+    engine->tuning.single_copy = 0;
+    engine->tuning.single_copy_near = 1;
+    atomic_store(&engine->remote, TTI_READS_ALL);
+    tti_descriptor_make(&op, 2, line->descriptor);
+    memcpy(line->payload, &wrong, sizeof(wrong));
+    atomic_store_explicit(&line->sequence, 1, memory_order_relaxed); /* no other thread reads it yet */
+    expect_corrupt(tti_engine_run(engine, &op, &e), &e);
+    cluster_close(&c);
+}
+
 /* A call in the middle: rank 0 has located the tensor of rank 1, which the test plays, and waits for rank 1. */
 struct standing {
     struct cluster cluster;
@@ -412,11 +437,17 @@ static void missing_memory_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(segment_is_checked),           cmocka_unit_test(descriptors_are_checked),
-        cmocka_unit_test(heap_files_are_checked),       cmocka_unit_test(doorbell_holds_hints_only),
-        cmocka_unit_test(numbers_of_calls_are_checked), cmocka_unit_test(impossible_numbers_end_long_waits),
-        cmocka_unit_test(attributes_are_checked),       cmocka_unit_test(missing_memory_is_reported),
-        cmocka_unit_test(failed_ranks_stay_in_step),    cmocka_unit_test(memory_in_use_is_known),
+        cmocka_unit_test(segment_is_checked),
+        cmocka_unit_test(descriptors_are_checked),
+        cmocka_unit_test(kernel_names_are_not_written),
+        cmocka_unit_test(heap_files_are_checked),
+        cmocka_unit_test(doorbell_holds_hints_only),
+        cmocka_unit_test(numbers_of_calls_are_checked),
+        cmocka_unit_test(impossible_numbers_end_long_waits),
+        cmocka_unit_test(attributes_are_checked),
+        cmocka_unit_test(missing_memory_is_reported),
+        cmocka_unit_test(failed_ranks_stay_in_step),
+        cmocka_unit_test(memory_in_use_is_known),
         cmocka_unit_test(there_may_be_no_suspect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
