@@ -70,38 +70,55 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
     return TUTTI_OK;
 }
 
+/* The next array in a block; NULL while the block's size is being found. */
+static void *take(unsigned char *block, size_t *used, size_t count, size_t item)
+{
+    void *array = block ? block + *used : NULL;
+    *used += (count * item + 15) / 16 * 16;
+    return array;
+}
+
+/* Places the arrays of a lane, which have an entry for each rank. Returns their bytes. */
+static size_t place_arrays(struct tti_lane *lane, unsigned char *block, size_t size)
+{
+    size_t used = 0;
+    lane->controls = take(block, &used, size, sizeof(*lane->controls));
+    lane->targets = take(block, &used, size, sizeof(*lane->targets));
+    lane->sources = take(block, &used, size, sizeof(*lane->sources));
+    lane->scales = take(block, &used, size, sizeof(*lane->scales));
+    lane->starts = take(block, &used, size, sizeof(*lane->starts));
+    lane->populated = take(block, &used, size, sizeof(*lane->populated));
+    lane->inputs = take(block, &used, size, sizeof(*lane->inputs));
+    lane->outputs = take(block, &used, size, sizeof(*lane->outputs));
+    lane->remote = take(block, &used, size, sizeof(*lane->remote));
+    lane->reported_delta = take(block, &used, size, sizeof(*lane->reported_delta));
+    lane->mismatch_reported = take(block, &used, size, sizeof(*lane->mismatch_reported));
+    lane->mismatched = take(block, &used, size, sizeof(*lane->mismatched));
+    return used;
+}
+
 static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
 {
-    const size_t bytes = (size_t)e->layout.lanes * sizeof(*e->lanes);
-    e->lanes = aligned_alloc(_Alignof(struct tti_lane), bytes);
-    if (e->lanes) {
-        memset(e->lanes, 0, bytes);
+    const size_t lanes = (size_t)e->layout.lanes;
+    const size_t size = (size_t)e->size;
+    const size_t unpacked = size * TTI_INLINE_MOST;
+    const bool packets = e->tuning.packets > TTI_PAYLOAD || e->tuning.packets_root > TTI_PAYLOAD;
+    const size_t arrays = place_arrays(&(struct tti_lane){0}, NULL, size);
+    e->lanes = aligned_alloc(_Alignof(struct tti_lane), lanes * sizeof(*e->lanes));
+    e->arrays = calloc(lanes, arrays);
+    e->unpacked = packets ? malloc(lanes * unpacked) : NULL;
+    if (!e->lanes || !e->arrays || (packets && !e->unpacked)) {
+        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu lanes of a group of %d ranks", lanes, e->size);
     }
-    for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
+    memset(e->lanes, 0, lanes * sizeof(*e->lanes));
+    for (size_t i = 0; i < lanes; i++) {
         struct tti_lane *lane = &e->lanes[i];
         lane->engine = e;
-        lane->index = i;
-        lane->controls = calloc((size_t)e->size, sizeof(*lane->controls));
-        lane->targets = calloc((size_t)e->size, sizeof(*lane->targets));
-        lane->sources = calloc((size_t)e->size, sizeof(*lane->sources));
-        lane->scales = calloc((size_t)e->size, sizeof(*lane->scales));
-        lane->starts = calloc((size_t)e->size, sizeof(*lane->starts));
-        lane->populated = calloc((size_t)e->size, sizeof(*lane->populated));
-        lane->inputs = calloc((size_t)e->size, sizeof(*lane->inputs));
-        lane->outputs = calloc((size_t)e->size, sizeof(*lane->outputs));
-        lane->remote = calloc((size_t)e->size, sizeof(*lane->remote));
-        lane->reported_delta = calloc((size_t)e->size, sizeof(*lane->reported_delta));
-        lane->mismatch_reported = calloc((size_t)e->size, sizeof(*lane->mismatch_reported));
-        lane->mismatched = calloc((size_t)e->size, sizeof(*lane->mismatched));
-        const bool packets = e->tuning.packets > TTI_PAYLOAD || e->tuning.packets_root > TTI_PAYLOAD;
-        lane->unpacked = packets ? calloc((size_t)e->size, TTI_INLINE_MOST) : NULL;
-        if ((packets && !lane->unpacked) || !lane->controls || !lane->targets || !lane->sources || !lane->scales ||
-            !lane->starts || !lane->populated || !lane->inputs || !lane->outputs || !lane->remote ||
-            !lane->reported_delta || !lane->mismatch_reported || !lane->mismatched) {
-            return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the lanes of a group of %d ranks", e->size);
-        }
+        lane->index = (int)i;
+        lane->unpacked = packets ? e->unpacked + i * unpacked : NULL;
+        place_arrays(lane, e->arrays + i * arrays, size);
     }
-    return e->lanes ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %d lanes", e->layout.lanes);
+    return TUTTI_OK;
 }
 
 static void locate_lanes(struct tti_engine *e)
@@ -119,21 +136,8 @@ static void locate_lanes(struct tti_engine *e)
 static void engine_free(struct tti_engine *e)
 {
     tti_p2p_destroy(e);
-    for (int i = 0; e->lanes && i < e->layout.lanes; i++) {
-        free(e->lanes[i].controls);
-        free(e->lanes[i].targets);
-        free(e->lanes[i].sources);
-        free(e->lanes[i].scales);
-        free(e->lanes[i].starts);
-        free(e->lanes[i].populated);
-        free(e->lanes[i].inputs);
-        free(e->lanes[i].outputs);
-        free(e->lanes[i].remote);
-        free(e->lanes[i].reported_delta);
-        free(e->lanes[i].mismatch_reported);
-        free(e->lanes[i].mismatched);
-        free(e->lanes[i].unpacked);
-    }
+    free(e->arrays);
+    free(e->unpacked);
     free(e->lanes);
     if (e->homes != e->segments) {
         free(e->homes);
