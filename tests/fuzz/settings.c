@@ -60,21 +60,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     config.settings = settings;
 
-    static struct tti_settings resolved;
-    static struct tti_settings inherited;
+    struct tti_settings *resolved;
     struct tti_world world;
     tutti_error error;
     tutti_status status = tti_settings_resolve(&config, NULL, &resolved, &error);
     check_error(status, &error);
     if (status == TUTTI_OK) {
-        fuzz_expect(tti_setting_number(&resolved, TTI_SET_LANES) >= 1 &&
-                        tti_setting_number(&resolved, TTI_SET_LANES) <= 16,
+        fuzz_expect(tti_setting_number(resolved, TTI_SET_LANES) >= 1 &&
+                        tti_setting_number(resolved, TTI_SET_LANES) <= 16,
                     "a number of lanes out of bounds");
-        inherited = resolved;
-        status = tti_settings_resolve(NULL, &inherited, &resolved, &error);
+        const tutti_config same = {.size = sizeof(same), .backend = tti_setting(resolved, TTI_SET_BACKEND)};
+        struct tti_settings *inherited;
+        status = tti_settings_resolve(&same, resolved, &inherited, &error);
         check_error(status, &error);
-        fuzz_expect(status == TUTTI_OK && memcmp(&inherited, &resolved, sizeof(resolved)) == 0,
+        fuzz_expect(status == TUTTI_OK && memcmp(inherited->values, resolved->values, sizeof(resolved->values)) == 0,
                     "a sub-group has other settings than its parent");
+        tti_settings_release(inherited);
+        tti_settings_release(resolved);
     }
     status = tti_world_from_environment(false, &world, &error);
     check_error(status, &error);

@@ -19,7 +19,7 @@ static void describe_choice(const struct tti_info *info, struct tti_backend_info
     if (library) {
         tti_nccl_version_text(library->version, version);
         snprintf(entry->choice, sizeof(entry->choice), "%s %s, %.200s", library->display_name, version, library->path);
-        const tutti_open_info open = {.setting = tti_setting_by_key, .settings = &info->settings};
+        const tutti_open_info open = {.setting = tti_setting_by_key, .settings = info->settings};
         if (info->settings_error.status == TUTTI_OK) {
             tti_nccl_setting_warnings(library, &open, entry->unheeded, sizeof(entry->unheeded));
         }
@@ -95,7 +95,7 @@ static void choose_auto(struct tti_info *info)
 /* As rank 0 of a group of this machine does. */
 static void gather_tuning(struct tti_info *info, bool again)
 {
-    const struct tti_settings *settings = &info->settings;
+    const struct tti_settings *settings = info->settings;
     if (info->settings_error.status != TUTTI_OK) {
         return;
     }
@@ -128,8 +128,12 @@ void tti_info_gather(struct tti_info *info, bool again)
     gather_devices(info);
     gather_backends(info);
     choose_auto(info);
-    info->site_error.status =
-        tti_site_find(tti_setting(&info->settings, TTI_SET_SHM_DIRECTORY), &info->site, &info->site_error);
+    if (info->settings) {
+        info->site_error.status =
+            tti_site_find(tti_setting(info->settings, TTI_SET_SHM_DIRECTORY), &info->site, &info->site_error);
+    } else { /* the directory is unknown */
+        info->site_error = info->settings_error;
+    }
     info->world_error.status = tti_world_from_environment(false, &info->world, &info->world_error);
     gather_tuning(info, again);
 }

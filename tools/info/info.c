@@ -104,6 +104,7 @@ int tutti_tool_info(int argc, char **argv)
     } else {
         tti_info_print_text(info, choices.config);
     }
+    tti_settings_release(info->settings);
     free(info);
     if (!good || fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "tutti info: cannot write the output\n");

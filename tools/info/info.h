@@ -66,8 +66,8 @@ struct tti_info {
     struct tti_site site;     /* by which ranks of one host find each other */
     tutti_error site_error;   /* status OK when `site` is valid */
     struct tti_world world;
-    tutti_error world_error; /* status OK when `world` is valid */
-    struct tti_settings settings;
+    tutti_error world_error;                   /* status OK when `world` is valid */
+    struct tti_settings *settings;             /* NULL: settings_error says why */
     tutti_error settings_error;                /* status OK when `settings` is valid */
     struct tti_calibration calibration;        /* what groups choose their thresholds by */
     struct tti_tuning tunings[TTI_INFO_SIZES]; /* and what they choose, of 2, 4, ... ranks on the CPUs available */

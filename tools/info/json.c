@@ -129,7 +129,7 @@ static json_t *pack_settings(const struct tti_info *info)
     json_t *array = json_array();
     tutti_config_key_info key = {.size = sizeof(key)};
     for (size_t i = 0; array && tutti_config_key(i, &key) == TUTTI_OK; i++) {
-        const char *value = valid ? tti_setting_by_key(&info->settings, key.key) : NULL;
+        const char *value = valid ? tti_setting_by_key(info->settings, key.key) : NULL;
         array = append(array, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:s}", "key", key.key, "type",
                                         tti_info_type_name(key.type), "environment", key.environment, "default",
                                         key.default_value, "value", text(value), "choices", key.choices, "minimum",

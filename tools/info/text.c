@@ -194,7 +194,7 @@ static void print_settings(const struct tti_info *info)
     }
     tutti_config_key_info key = {.size = sizeof(key)};
     for (size_t i = 0; tutti_config_key(i, &key) == TUTTI_OK; i++) {
-        const char *value = valid ? tti_setting_by_key(&info->settings, key.key) : NULL;
+        const char *value = valid ? tti_setting_by_key(info->settings, key.key) : NULL;
         printf("  %s = %s", key.key, value && *value ? value : valid ? "\"\"" : "?");
         if (value && strcmp(value, key.default_value) != 0) {
             printf(" (default %s)", *key.default_value ? key.default_value : "\"\"");

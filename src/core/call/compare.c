@@ -53,7 +53,7 @@ tutti_status tti_comparison_open(struct tti_group *g, tutti_error *error)
     const uint32_t has = tti_group_capabilities(g);
     /* An engine that compares calls itself reports a mismatch of a rooted call later to ranks that do not wait in
      * it. */
-    const bool all = g->size > 1 && tti_setting_number(&g->settings, TTI_SET_CHECK_CALLS) &&
+    const bool all = g->size > 1 && tti_setting_number(g->settings, TTI_SET_CHECK_CALLS) &&
                      (g->host_backend || !(has & TUTTI_CAP_CHECKS_CALLS));
     const bool flagged = g->size > 1 && g->host_backend && !(has & TUTTI_CAP_CANCEL);
     if (!all && !flagged) {

@@ -71,7 +71,7 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
                             .native_communicator = beside ? NULL : plan->native_communicator,
                             .global_ranks = g->global_ranks,
                             .setting = tti_setting_by_key,
-                            .settings = &g->settings,
+                            .settings = g->settings,
                             .parent_state = p && p->backend == backend        ? p->state
                                             : p && p->host_backend == backend ? p->host_state
                                                                               : NULL,
@@ -287,7 +287,7 @@ static tutti_status make(struct tti_group *g, struct tti_group_plan *plan, struc
     }
     keep_host_names(g, all);
     keep_reason(g, all, choice.backend);
-    g->socket_directory = all[g->rank].site.by_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
+    g->socket_directory = all[g->rank].site.by_directory ? tti_setting(g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
     const int32_t server = tti_formation_server(&plan->watch);
     g->served_by = server >= 0 ? g->global_ranks[server] : g->served_by; /* else as the parent knows it */
     status = open_together(g, plan, &choice, all, error);
@@ -369,9 +369,9 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     }
     g->rank = plan->rank;
     g->size = plan->size;
-    g->settings = plan->settings;
-    g->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
-    g->timeout_ms = tti_setting_number(&g->settings, TTI_SET_TIMEOUT_MS);
+    g->settings = tti_settings_retain(plan->settings);
+    g->lanes = (int32_t)tti_setting_number(plan->settings, TTI_SET_LANES);
+    g->timeout_ms = tti_setting_number(g->settings, TTI_SET_TIMEOUT_MS);
     g->device = (DLDevice){kDLCPU, 0};
     g->device_ops = &tti_device_host;
     g->local_rank = plan->local_rank;
@@ -431,6 +431,7 @@ void tti_group_free(struct tti_group *g)
     free(g->shm_unused_reason);
     tti_same_host_release(&g->pidfds);
     free(g->recovery.out);
+    tti_settings_release(g->settings);
     free(g->global_ranks);
     free(g);
 }
@@ -450,7 +451,7 @@ tutti_status tti_group_end(struct tti_group *g)
 
 static void record(struct tti_group *g, const struct tti_group_plan *plan)
 {
-    const char *mode = tti_setting(&plan->settings, TTI_SET_FLIGHT);
+    const char *mode = tti_setting(plan->settings, TTI_SET_FLIGHT);
     char name[sizeof(plan->name) + sizeof(g->name_suffix)];
     snprintf(name, sizeof(name), "%s%s", plan->name, g->name_suffix);
     const struct tti_flight_member member = {.name = name,
@@ -472,7 +473,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     error = error ? error : &own;
     tutti_status status = prepare(plan, &g, error);
     if (!g) {
-        const bool alone = strcasecmp(tti_setting(&plan->settings, TTI_SET_BACKEND), "null") == 0;
+        const bool alone = strcasecmp(tti_setting(plan->settings, TTI_SET_BACKEND), "null") == 0;
         if (!alone) {
             tti_group_decline(plan, status, error);
         }

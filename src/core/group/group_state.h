@@ -70,7 +70,7 @@ struct tti_group {
     bool compares_all;                     /* every collective is compared; else only those with TUTTI_CANCELLABLE */
     struct tti_pool *pool;                 /* memory of tutti_alloc, if the backend has no heap */
     _Atomic int32_t in_use; /* relaxed: an engine still uses the tensors of an operation that has failed (tutti_op) */
-    struct tti_settings settings;
+    struct tti_settings *settings;
     struct tti_flight_group *flight;         /* where its operations are recorded; NULL: they are not */
     char name_suffix[16];                    /* in its name there: see struct tti_group_plan */
     struct tti_rendezvous rendezvous;        /* private keys of this group; keeps the store */

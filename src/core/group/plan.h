@@ -54,7 +54,7 @@ struct tti_group_plan {
     tutti_operation operation; /* INIT, CREATE, SPLIT, SHRINK, GROW or JOIN, for messages */
     struct tti_group *parent;  /* for CREATE, SPLIT and SHRINK: the watch names the members by their ranks there */
     void *native_communicator;
-    struct tti_settings settings;
+    struct tti_settings *settings;
     struct tti_store *store;
     uint64_t list;        /* of a group from a list, or a part of a split: a hash of the parent's name and the ranks, */
     uint32_t list_serial; /* and how often the list has been made into a group, or the number of the split */

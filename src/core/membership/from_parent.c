@@ -43,7 +43,7 @@ static bool is_private(int which)
 
 static bool has_same_settings(const struct tti_settings *a, const struct tti_settings *b)
 {
-    for (int i = 0; i < TTI_SETTINGS; i++) {
+    for (int i = 0; a != b && i < TTI_SETTINGS; i++) {
         if (!is_private(i) && strcmp(tti_setting(a, i), tti_setting(b, i)) != 0) {
             return false;
         }
@@ -57,7 +57,7 @@ static bool is_possible(const struct tti_group_plan *plan)
     const struct tti_group *p = plan->parent;
     return p && plan->store == p->rendezvous.store && p->backend == &tti_backend_shm && p->host_backend == p->backend &&
            !tti_group_on_device(p) && !p->staging && !p->comparison && !p->pidfds.instances && !p->host_names &&
-           !plan->native_communicator && has_same_settings(&plan->settings, &p->settings);
+           !plan->native_communicator && has_same_settings(plan->settings, p->settings);
 }
 
 static struct tti_subgroup *prepare(const struct tti_group *g, const struct tti_group_plan *plan)
@@ -71,7 +71,7 @@ static struct tti_subgroup *prepare(const struct tti_group *g, const struct tti_
                                   .rendezvous = &g->rendezvous.table,
                                   .global_ranks = g->global_ranks,
                                   .setting = tti_setting_by_key,
-                                  .settings = &g->settings,
+                                  .settings = g->settings,
                                   .parent_state = plan->parent->state,
                                   .call_timeout_ms = g->timeout_ms,
                                   .socket_directory = g->socket_directory};
@@ -181,7 +181,7 @@ bool tti_from_parent_form(struct tti_group *g, struct tti_group_plan *plan, stru
     if (!is_possible(plan)) {
         return false;
     }
-    g->socket_directory = plan->parent->socket_directory ? tti_setting(&g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
+    g->socket_directory = plan->parent->socket_directory ? tti_setting(g->settings, TTI_SET_SHM_DIRECTORY) : NULL;
     if (!(f.subgroup = prepare(g, plan))) {
         return false;
     }

@@ -100,18 +100,20 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
     snprintf(key, sizeof(key), "%s/growth", plan.name);
     plan.watch.parent = g;
     plan.watch.count = g->size;
-    tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
     plan.opening_ms = timeout_ms;
-    if (status != TUTTI_OK ||
-        (status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error)) != TUTTI_OK) {
+    tutti_status status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error);
+    if (status != TUTTI_OK) {
         return status;
     }
-    if (g->rank == 0 && (status = tti_store_set(plan.store, key, &growth, sizeof(growth), error)) == TUTTI_BUSY) {
+    status = tti_settings_resolve(&config, g->settings, &plan.settings, error);
+    if (status == TUTTI_OK && g->rank == 0 &&
+        (status = tti_store_set(plan.store, key, &growth, sizeof(growth), error)) == TUTTI_BUSY) {
         tti_error_set(error, status, "group_grow: this token has been used already; make a new one");
     }
     if (status == TUTTI_OK) {
         status = open_grown(&plan, &growth, g->rank, grown, error);
     }
+    tti_settings_release(plan.settings);
     tti_store_release(plan.store);
     return status;
 }
@@ -160,18 +162,15 @@ static tutti_status take_number(struct tti_store *store, const struct growth *gr
                          growth->newcomers);
 }
 
-tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_group **grown, tutti_error *error)
+/* `own`: the settings of this process. The group's backend and lanes take their places. */
+static tutti_status join_grown(const char *token, struct tti_settings *own, tutti_group **grown, tutti_error *error)
 {
     struct tti_group_plan plan = {.operation = TUTTI_OP_JOIN};
-    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
+    plan.opening_ms = tti_setting_number(own, TTI_SET_TIMEOUT_MS);
     plan.watch = watch_until(plan.opening_ms);
     /* A member serves the store. If a newcomer served it, its end would end the store, and the members could not name
      * it. */
-    status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);
+    tutti_status status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);
     if (status != TUTTI_OK) {
         return status == TUTTI_TIMEOUT ? grow_timeout(&plan, error) : status;
     }
@@ -181,13 +180,24 @@ tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_
     if ((status = read_growth(&plan, &growth, error)) == TUTTI_OK &&
         (status = take_number(plan.store, &growth, &rank, error)) == TUTTI_OK) {
         const tutti_config found = {.size = sizeof(found), .backend = growth.backend, .lanes = growth.lanes};
-        const struct tti_settings own = plan.settings;
         plan.local_rank = rank;
-        status = tti_settings_resolve(&found, &own, &plan.settings, error);
+        status = tti_settings_resolve(&found, own, &plan.settings, error);
     }
     if (status == TUTTI_OK) {
         status = open_grown(&plan, &growth, rank, grown, error);
     }
+    tti_settings_release(plan.settings);
     tti_store_release(plan.store);
+    return status;
+}
+
+tutti_status tti_grow_join(const char *token, const tutti_config *config, tutti_group **grown, tutti_error *error)
+{
+    struct tti_settings *own;
+    tutti_status status = tti_settings_resolve(config, NULL, &own, error);
+    if (status == TUTTI_OK) {
+        status = join_grown(token, own, grown, error);
+        tti_settings_release(own);
+    }
     return status;
 }

@@ -159,22 +159,20 @@ static void name_world(struct tti_group_plan *plan, unsigned count, const char *
     }
 }
 
-tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error)
+static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *config, tutti_group **group,
+                               tutti_error *error)
 {
-    struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
     struct tti_world world;
-    tutti_error unused;
-    error = error ? error : &unused;
-    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
-    if (status != TUTTI_OK || (status = find_world(config, &plan.settings, &world, error)) != TUTTI_OK) {
+    tutti_status status = find_world(config, plan->settings, &world, error);
+    if (status != TUTTI_OK) {
         return status;
     }
-    plan.rank = world.rank;
-    plan.size = world.size;
-    plan.local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
-    plan.native_communicator = config ? config->native_communicator : NULL;
-    plan.opening_ms = tti_setting_number(&plan.settings, TTI_SET_TIMEOUT_MS);
-    const char *name = tti_setting(&plan.settings, TTI_SET_NAME);
+    plan->rank = world.rank;
+    plan->size = world.size;
+    plan->local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
+    plan->native_communicator = config ? config->native_communicator : NULL;
+    plan->opening_ms = tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS);
+    const char *name = tti_setting(plan->settings, TTI_SET_NAME);
     char url[320];
     bool counted = true;
     if (config && config->store_callbacks) {
@@ -182,25 +180,38 @@ tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tut
          * of ranks would differ. */
         counted = name[0] == '\0';
         snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
-        status = tti_store_open_callbacks(config->store_callbacks, &plan.store, error);
+        status = tti_store_open_callbacks(config->store_callbacks, &plan->store, error);
     } else {
         snprintf(url, sizeof(url), "%s", world.store_url);
         counted = !is_single_use(url);
-        status = tti_store_open(world.store_url, world.serve, plan.opening_ms, &plan.store, error);
+        status = tti_store_open(world.store_url, world.serve, plan->opening_ms, &plan->store, error);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     unsigned count = 0; /* as it is where there is no memory to count the first time */
     status = counted ? count_join(url, world.rank, &count, error) : TUTTI_OK;
-    name_world(&plan, count, name);
-    add_name_suffix(&plan, url, tti_setting(&plan.settings, TTI_SET_STORE));
+    name_world(plan, count, name);
+    add_name_suffix(plan, url, tti_setting(plan->settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
-        status = tti_group_open(&plan, group, error);
+        status = tti_group_open(plan, group, error);
     } else {
-        tti_group_decline(&plan, status, error);
+        tti_group_decline(plan, status, error);
     }
-    tti_store_release(plan.store);
+    tti_store_release(plan->store);
+    return status;
+}
+
+tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error)
+{
+    struct tti_group_plan plan = {.operation = TUTTI_OP_INIT};
+    tutti_error unused;
+    error = error ? error : &unused;
+    tutti_status status = tti_settings_resolve(config, NULL, &plan.settings, error);
+    if (status == TUTTI_OK) {
+        status = join_world(&plan, config, group, error);
+        tti_settings_release(plan.settings);
+    }
     return status;
 }
 
@@ -240,8 +251,8 @@ tutti_status tti_join_prepare(struct tti_group *parent, const tutti_config *conf
                                     .parent = parent,
                                     .store = parent->rendezvous.store,
                                     .native_communicator = config ? config->native_communicator : NULL};
-    const tutti_status status = tti_settings_resolve(config, &parent->settings, &plan->settings, error);
-    plan->opening_ms = status == TUTTI_OK ? tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS) : 0;
+    const tutti_status status = tti_settings_resolve(config, parent->settings, &plan->settings, error);
+    plan->opening_ms = status == TUTTI_OK ? tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS) : 0;
     return status;
 }
 
@@ -288,5 +299,6 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
     } else {
         tti_group_decline(&plan, status, error);
     }
+    tti_settings_release(plan.settings);
     return status;
 }

@@ -248,11 +248,12 @@ static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_erro
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
     /* the same on all survivors, and unique: flight records name groups by it */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
-    tutti_status status = tti_settings_resolve(&config, &g->settings, &plan.settings, error);
+    tutti_status status = tti_settings_resolve(&config, g->settings, &plan.settings, error);
     if (status == TUTTI_OK && (status = open_store(s, &plan.store, error)) == TUTTI_OK) {
         status = tti_group_open(&plan, group, error);
         tti_store_release(plan.store);
     }
+    tti_settings_release(plan.settings);
     return status;
 }
 

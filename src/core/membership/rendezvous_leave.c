@@ -91,7 +91,7 @@ void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int
     if (!tti_store_served_here(rendezvous->store) || outcome == TUTTI_REVOKED) {
         return;
     }
-    const int64_t timeout_ms = tti_setting_number(&plan->settings, TTI_SET_TIMEOUT_MS);
+    const int64_t timeout_ms = tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS);
     const int64_t wait_ms = timeout_ms >= 0 && timeout_ms < LEAVE_MS ? timeout_ms : LEAVE_MS;
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), wait_ms);
     rendezvous->poll_failures = poll_leaver;

@@ -220,7 +220,7 @@ struct result {
 
 static const char *directory_of(const struct tti_group_plan *plan, const struct tti_hello *own)
 {
-    return own->site.by_directory ? tti_setting(&plan->settings, TTI_SET_SHM_DIRECTORY) : NULL;
+    return own->site.by_directory ? tti_setting(plan->settings, TTI_SET_SHM_DIRECTORY) : NULL;
 }
 
 static void keep_reason(char why[TTI_SITE_REASON], const tutti_error *error)

@@ -236,6 +236,7 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
         const int32_t count = list_color(&s, color, ranks, &own);
         status = tti_join_part(&plan, ranks, count, own, s.serial, group, error);
     }
+    tti_settings_release(plan.settings);
     free(s.entries);
     free(ranks);
     return status;

@@ -274,7 +274,7 @@ static size_t chunk_bytes(const struct tti_group *g, const tutti_backend *engine
 {
     const tutti_backend_ops *ops = engine->ops;
     const size_t wish = ops->staging_bytes ? ops->staging_bytes(state) : 0;
-    return wish > 0 ? wish : (size_t)tti_setting_number(&g->settings, TTI_SET_DEVICE_CHUNK);
+    return wish > 0 ? wish : (size_t)tti_setting_number(g->settings, TTI_SET_DEVICE_CHUNK);
 }
 
 /* Makes room for the chunks, and runs them through the pipeline. */

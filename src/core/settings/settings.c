@@ -447,12 +447,33 @@ static tutti_status from_fields(const tutti_config *config, struct tti_settings 
     return status;
 }
 
-tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_settings *inherited,
-                                  struct tti_settings *settings, tutti_error *error)
+struct tti_settings *tti_settings_retain(struct tti_settings *settings)
+{
+    /* relaxed: the caller has a reference */
+    atomic_fetch_add_explicit(&settings->references, 1, memory_order_relaxed);
+    return settings;
+}
+
+void tti_settings_release(struct tti_settings *settings)
+{
+    /* acq_rel: the last one frees after all others have read */
+    if (settings && atomic_fetch_sub_explicit(&settings->references, 1, memory_order_acq_rel) == 1) {
+        free(settings);
+    }
+}
+
+static bool asks_for_something(const tutti_config *config)
+{
+    return config && (config->backend || config->device || config->store || config->lanes != 0 ||
+                      config->timeout_ms != 0 || (config->settings && *config->settings));
+}
+
+static tutti_status resolve(const tutti_config *config, const struct tti_settings *inherited,
+                            struct tti_settings *settings, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
     if (inherited) {
-        *settings = *inherited;
+        memcpy(settings->values, inherited->values, sizeof(settings->values));
     } else {
         for (int i = 0; i < TTI_SETTINGS; i++) {
             snprintf(settings->values[i], TTI_SETTING_MAX, "%s", table[i].default_value);
@@ -465,6 +486,29 @@ tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_s
     if (status == TUTTI_OK && tti_setting_number(settings, TTI_SET_TIMEOUT_MS) == 0) {
         snprintf(settings->values[TTI_SET_TIMEOUT_MS], TTI_SETTING_MAX, "%d", TUTTI_TIMEOUT_MS);
     }
+    return status;
+}
+
+tutti_status tti_settings_resolve(const tutti_config *config, struct tti_settings *inherited,
+                                  struct tti_settings **settings, tutti_error *error)
+{
+    if (inherited && !asks_for_something(config)) {
+        *settings = tti_settings_retain(inherited);
+        return TUTTI_OK;
+    }
+    struct tti_settings *s = malloc(sizeof(*s));
+    tutti_status status;
+    if (s) {
+        atomic_init(&s->references, 1);
+        status = resolve(config, inherited, s, error);
+    } else {
+        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for the settings of a group");
+    }
+    if (status != TUTTI_OK) {
+        free(s);
+        s = NULL;
+    }
+    *settings = s;
     return status;
 }
 

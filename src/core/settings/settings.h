@@ -3,6 +3,7 @@
 #ifndef TTI_CORE_SETTINGS_H
 #define TTI_CORE_SETTINGS_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <tutti/config.h>
 
@@ -68,18 +69,23 @@ enum {
 
 #define TTI_SETTING_MAX 300
 
-/* Checked values as text; numbers in plain decimal. */
+/* Checked values as text; numbers in plain decimal. Groups share them, so they do not change. */
 struct tti_settings {
     char values[TTI_SETTINGS][TTI_SETTING_MAX];
+    _Atomic int references;
 };
 
 /*
  * Config (its fields, then its list of settings), environment, default, in this order; a sub-group passes its parent's
- * settings as `inherited`, which take precedence over the environment. Errors name the key or the variable, the value
- * and what is accepted.
+ * settings as `inherited`, which take precedence over the environment. They are the result, if the config asks for
+ * nothing. The caller releases the result. Errors name the key or the variable, the value and what is accepted; then
+ * *settings is NULL.
  */
-tutti_status tti_settings_resolve(const tutti_config *config, const struct tti_settings *inherited,
-                                  struct tti_settings *settings, tutti_error *error);
+tutti_status tti_settings_resolve(const tutti_config *config, struct tti_settings *inherited,
+                                  struct tti_settings **settings, tutti_error *error);
+
+struct tti_settings *tti_settings_retain(struct tti_settings *settings);
+void tti_settings_release(struct tti_settings *settings); /* NULL is allowed */
 
 const char *tti_setting(const struct tti_settings *settings, int which);
 int64_t tti_setting_number(const struct tti_settings *settings, int which);

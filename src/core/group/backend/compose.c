@@ -87,7 +87,7 @@ static tutti_status open_part(const struct tti_compose *c, const tutti_engine_wi
                             .rendezvous = &p->rendezvous.table,
                             .global_ranks = ranks,
                             .setting = setting,
-                            .settings = &g->settings,
+                            .settings = g->settings,
                             .parent_state =
                                 wish->parent && wish->parent->backend == e->backend ? wish->parent->state : NULL,
                             .hosts = hosts,

@@ -66,7 +66,7 @@ static tutti_status pick(const struct tti_group_plan *plan, const struct tti_dev
 {
     char why[200] = "";
     if (!d->available(why, sizeof(why))) {
-        const tutti_backend *backend = named_backend(&plan->settings, d);
+        const tutti_backend *backend = named_backend(plan->settings, d);
         if (!tti_resolve_needs_device(backend)) {
             return tti_error_set(error, TUTTI_NOT_AVAILABLE, "device %s cannot be used here: %s", d->name, why);
         }
@@ -77,7 +77,7 @@ static tutti_status pick(const struct tti_group_plan *plan, const struct tti_dev
         }
         return TUTTI_NOT_AVAILABLE;
     }
-    const int64_t index = tti_setting_number(&plan->settings, TTI_SET_DEVICE_INDEX);
+    const int64_t index = tti_setting_number(plan->settings, TTI_SET_DEVICE_INDEX);
     const int32_t count = d->count();
     if (index >= count) {
         return tti_error_set(error, TUTTI_NOT_AVAILABLE, "device %s:%lld does not exist: there are %s:0 to %s:%d",
@@ -102,7 +102,7 @@ static const struct tti_device *staging_device(const struct tti_settings *settin
 
 tutti_status tti_resolve_devices(struct tti_group_plan *plan, tutti_error *error)
 {
-    const struct tti_settings *settings = &plan->settings;
+    const struct tti_settings *settings = plan->settings;
     const char *wish = tti_setting(settings, TTI_SET_DEVICE);
     const char *name = strcasecmp(wish, "auto") == 0 ? device_by_wish(tti_setting(settings, TTI_SET_BACKEND)) : wish;
     const struct tti_device *d = tti_device_named(name);
@@ -213,29 +213,29 @@ void tti_hello_merge(struct tti_hello *h, const struct tti_backend_answer *answe
 tutti_status tti_hello_fill(const struct tti_group_plan *plan, tutti_status status, struct tti_hello *h,
                             tutti_error *error)
 {
-    const char *wish = tti_setting(&plan->settings, TTI_SET_BACKEND);
+    const char *wish = tti_setting(plan->settings, TTI_SET_BACKEND);
     const struct tti_device *device = tti_device_of(plan->device.device_type);
     const struct tti_device *engine_device = tti_device_of(plan->engine_device.device_type);
     memset(h, 0, sizeof(*h));
     h->magic = HELLO_MAGIC;
     h->version = TUTTI_BACKEND_ABI;
     h->size = plan->size;
-    h->lanes = (int32_t)tti_setting_number(&plan->settings, TTI_SET_LANES);
-    h->checks_calls = (int32_t)tti_setting_number(&plan->settings, TTI_SET_CHECK_CALLS);
+    h->lanes = (int32_t)tti_setting_number(plan->settings, TTI_SET_LANES);
+    h->checks_calls = (int32_t)tti_setting_number(plan->settings, TTI_SET_CHECK_CALLS);
     h->serves = tti_store_served_here(plan->store);
     tti_proc_self(&h->process);
     if (status == TUTTI_OK) {
-        status = tti_site_find(tti_setting(&plan->settings, TTI_SET_SHM_DIRECTORY), &h->site, error);
+        status = tti_site_find(tti_setting(plan->settings, TTI_SET_SHM_DIRECTORY), &h->site, error);
     }
     h->device_type = plan->device.device_type;
     h->device_index = plan->device.device_id;
-    snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(&plan->settings, TTI_SET_ENGINE_WINDOW));
-    snprintf(h->chunk, sizeof(h->chunk), "%.20s", tti_setting(&plan->settings, TTI_SET_DEVICE_CHUNK));
-    snprintf(h->zero_copy, sizeof(h->zero_copy), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_ZERO_COPY));
-    snprintf(h->heap, sizeof(h->heap), "%.7s", tti_setting(&plan->settings, TTI_SET_ENGINE_HEAP));
-    snprintf(h->inner, sizeof(h->inner), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_INNER));
-    snprintf(h->outer, sizeof(h->outer), "%.15s", tti_setting(&plan->settings, TTI_SET_HIER_OUTER));
-    snprintf(h->hier_chunk, sizeof(h->hier_chunk), "%.20s", tti_setting(&plan->settings, TTI_SET_HIER_CHUNK));
+    snprintf(h->window, sizeof(h->window), "%.20s", tti_setting(plan->settings, TTI_SET_ENGINE_WINDOW));
+    snprintf(h->chunk, sizeof(h->chunk), "%.20s", tti_setting(plan->settings, TTI_SET_DEVICE_CHUNK));
+    snprintf(h->zero_copy, sizeof(h->zero_copy), "%.7s", tti_setting(plan->settings, TTI_SET_ENGINE_ZERO_COPY));
+    snprintf(h->heap, sizeof(h->heap), "%.7s", tti_setting(plan->settings, TTI_SET_ENGINE_HEAP));
+    snprintf(h->inner, sizeof(h->inner), "%.15s", tti_setting(plan->settings, TTI_SET_HIER_INNER));
+    snprintf(h->outer, sizeof(h->outer), "%.15s", tti_setting(plan->settings, TTI_SET_HIER_OUTER));
+    snprintf(h->hier_chunk, sizeof(h->hier_chunk), "%.20s", tti_setting(plan->settings, TTI_SET_HIER_CHUNK));
     host_name(h->node, sizeof(h->node));
     if (status == TUTTI_OK) {
         status = tti_registry_choice(wish, device->name, h->backend, sizeof(h->backend), error);

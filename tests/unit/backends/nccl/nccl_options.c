@@ -62,7 +62,7 @@ static void run_everywhere(void (*body)(const struct tti_nccl_library *library))
 
 /* The settings of a group, as "algo=ring", without the backend's name; NULL ends the list. */
 struct group {
-    struct tti_settings settings;
+    struct tti_settings *settings; /* the process keeps them */
     tutti_open_info info;
 };
 
@@ -76,9 +76,10 @@ static tutti_status resolve(struct group *group, const struct tti_nccl_library *
         list[i] = keys[i];
     }
     const tutti_config config = {.size = sizeof(config), .settings = list};
+    const tutti_status status = tti_settings_resolve(&config, NULL, &group->settings, error);
     group->info =
-        (tutti_open_info){.size = sizeof(group->info), .setting = tti_setting_by_key, .settings = &group->settings};
-    return tti_settings_resolve(&config, NULL, &group->settings, error);
+        (tutti_open_info){.size = sizeof(group->info), .setting = tti_setting_by_key, .settings = group->settings};
+    return status;
 }
 
 #define GROUP(library, ...)                                                                                            \
