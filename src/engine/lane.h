@@ -184,7 +184,7 @@ struct tti_engine {
     pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer   */
     int message_sleepers;       /* threads that wait for messages now, under the lock      */
     struct tti_lane *lanes;
-    unsigned char *arrays;   /* of all lanes */
+    unsigned char *arrays; /* of all lanes */
     unsigned char *unpacked;
     struct tti_p2p *p2p;
     _Atomic int32_t failed;      /* tutti_status; release, after `failure` was written     */
