@@ -33,8 +33,9 @@ static uint64_t limit_of(const struct tti_tuning *t, tutti_operation kind, bool 
     case TUTTI_OP_REDUCE_SCATTER:
         return t->stream_folded;
     case TUTTI_OP_ALL_GATHER:
-    case TUTTI_OP_ALL_TO_ALL:
         return from_stage ? t->stream_copied : t->stream_direct;
+    case TUTTI_OP_ALL_TO_ALL:
+        return from_stage ? t->stream_all_to_all : t->stream_direct;
     default:
         return t->stream_direct;
     }

@@ -56,7 +56,7 @@
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
  *   From the size on at which the tensors of all ranks together are twice the last-level caches.
- * stream_copied, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
+ * stream_copied, stream_all_to_all, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
  *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
  * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
  *   CPU each use up the bandwidth of memory, of which that takes less, from smaller sizes on.
@@ -309,6 +309,13 @@ static uint64_t stream_copied_for(int size, int cpus, const struct tti_profile *
     return (ranks_share_cpus(size, cpus) ? 2 : 1) * caches_of(size, cpus, p);
 }
 
+/* Where ranks share CPUs: the inputs of all, which are as large as the outputs, leave room for half. */
+static uint64_t stream_all_to_all_for(int size, int cpus, const struct tti_profile *p)
+{
+    const bool shared = p->model == TTI_MODEL_ZEN_5 && ranks_share_cpus(size, cpus);
+    return shared ? caches_of(size, cpus, p) / 2 : stream_copied_for(size, cpus, p);
+}
+
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)
 {
     if (p->model == TTI_MODEL_ZEN_5) {
@@ -362,6 +369,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .reduce_sliced = override_or(overrides->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
         .stream_direct = override_or(overrides->stream, stream_direct_for(size, cpus, &p)),
         .stream_copied = override_or(overrides->stream, stream_copied_for(size, cpus, &p)),
+        .stream_all_to_all = override_or(overrides->stream, stream_all_to_all_for(size, cpus, &p)),
         .stream_folded = override_or(overrides->stream, stream_folded_for(size, cpus, &p)),
         .zero_copy = override_or(overrides->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
         .single_copy = overrides->no_single_copy ? TTI_TUNING_NEVER

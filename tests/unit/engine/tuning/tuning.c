@@ -196,9 +196,13 @@ static void test_caches(void **state)
     p.model = TTI_MODEL_ZEN_5;
     assert_int_equal(fit(16, 16, &p).stream_copied, 4 * p.l3_bytes);
     assert_int_equal(fit(16, 4, &p).stream_copied, 2 * p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_all_to_all, 4 * p.l3_bytes);
+    assert_int_equal(fit(16, 4, &p).stream_all_to_all, p.l3_bytes / 2);
     assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
     p.model = TTI_MODEL_INTEL;
     assert_int_equal(fit(16, 16, &p).stream_copied, 3 * p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_all_to_all, 3 * p.l3_bytes);
+    assert_int_equal(fit(16, 8, &p).stream_all_to_all, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 16, &p).stream_folded, 3 * p.l3_bytes);
     assert_int_equal(fit(16, 8, &p).stream_folded, TTI_TUNING_NEVER);
 
@@ -248,6 +252,7 @@ static void test_wishes(void **state)
     assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
     assert_int_equal(t.stream_copied, 7);
+    assert_int_equal(t.stream_all_to_all, 7);
     assert_int_equal(t.stream_folded, 7);
     assert_int_equal(t.reduce_sliced, 5);
     assert_int_equal(t.stream_direct, 7);
