@@ -70,15 +70,21 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
     return TUTTI_OK;
 }
 
+static size_t rounded(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
 /* The next array in a block; NULL while the block's size is being found. */
 static void *take(unsigned char *block, size_t *used, size_t count, size_t item)
 {
     void *array = block ? block + *used : NULL;
-    *used += (count * item + 15) / 16 * 16;
+    *used += rounded(count * item, 16);
     return array;
 }
 
-/* Places the arrays of a lane, which have an entry for each rank. Returns their bytes. */
+/* Places the arrays of a lane, which have an entry for each rank. Returns their bytes, in whole cache lines: lanes run on
+ * several threads. */
 static size_t place_arrays(struct tti_lane *lane, unsigned char *block, size_t size)
 {
     size_t used = 0;
@@ -94,7 +100,7 @@ static size_t place_arrays(struct tti_lane *lane, unsigned char *block, size_t s
     lane->reported_delta = take(block, &used, size, sizeof(*lane->reported_delta));
     lane->mismatch_reported = take(block, &used, size, sizeof(*lane->mismatch_reported));
     lane->mismatched = take(block, &used, size, sizeof(*lane->mismatched));
-    return used;
+    return rounded(used, 64);
 }
 
 static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
@@ -105,12 +111,13 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
     const bool packets = e->tuning.packets > TTI_PAYLOAD || e->tuning.packets_root > TTI_PAYLOAD;
     const size_t arrays = place_arrays(&(struct tti_lane){0}, NULL, size);
     e->lanes = aligned_alloc(_Alignof(struct tti_lane), lanes * sizeof(*e->lanes));
-    e->arrays = calloc(lanes, arrays);
+    e->arrays = aligned_alloc(64, lanes * arrays);
     e->unpacked = packets ? malloc(lanes * unpacked) : NULL;
     if (!e->lanes || !e->arrays || (packets && !e->unpacked)) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu lanes of a group of %d ranks", lanes, e->size);
     }
     memset(e->lanes, 0, lanes * sizeof(*e->lanes));
+    memset(e->arrays, 0, lanes * arrays);
     for (size_t i = 0; i < lanes; i++) {
         struct tti_lane *lane = &e->lanes[i];
         lane->engine = e;

@@ -295,19 +295,22 @@ static float *allocate(tutti_group *g, struct seen *own)
 }
 
 /* Of two ranks with a CPU each, the root of a broadcast writes a part of the leaf's tensor. */
-static bool root_writes(tutti_group *g)
+static bool root_writes(tutti_group *g, struct seen *own)
 {
     static const char before[] = "processes; "; /* ranks per CPU */
     char text[4096] = "";
     size_t needed;
-    const bool described = tutti_group_describe(g, text, sizeof(text), &needed, NULL) == TUTTI_OK;
-    const char *at = described ? strstr(text, before) : NULL;
+    tutti_group_describe(g, text, sizeof(text), &needed, NULL);
+    const char *at = strstr(text, before);
+    if (!at) {
+        fault(own, "the description of the group does not say how many ranks have a CPU");
+    }
     return shared->size == 2 && at && strtod(at + strlen(before), NULL) <= 1;
 }
 
 static void run_rank(tutti_group *g, struct seen *own)
 {
-    if (shared->what == CASE_BROADCAST && !root_writes(g)) {
+    if (shared->what == CASE_BROADCAST && !root_writes(g, own)) {
         atomic_store(&shared->held, 1);
         atomic_store(&shared->over, 1);
         atomic_fetch_add(&shared->returned, 1);

@@ -41,6 +41,13 @@ tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
     return tti_locate(lane, peer, a.input, a.output);
 }
 
+tutti_status tti_attributes_names(struct tti_lane *lane, int peer)
+{
+    struct tti_attributes a;
+    memcpy(&a, tti_arrival_of(lane, peer, lane->call)->payload, sizeof(a));
+    return tti_locate(lane, peer, a.input, a.output);
+}
+
 tutti_status tti_attributes_all(struct tti_lane *lane)
 {
     for (int r = 0; r < lane->engine->size; r++) {

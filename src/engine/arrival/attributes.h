@@ -21,6 +21,8 @@ tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t resource_error);
  * the addresses of exposed tensors. NO_MEMORY if a rank has published a resource error. */
 tutti_status tti_attributes_one(struct tti_lane *lane, int peer);
 tutti_status tti_attributes_all(struct tti_lane *lane);
+/* The same for the addresses of one rank that only reads, so that nobody reads its stage. */
+tutti_status tti_attributes_names(struct tti_lane *lane, int peer);
 
 /* The same for a root that reads. If leaves wait for it (others_wait), it fails the group instead of returning
  * alone. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * broadcast: a stream of spans from the root, which all leaves read (flat tree, pipelined). Bytes: 2n at the root and
- * 2n at each leaf; one epoch a span. Of two ranks that expose their tensors each copies a half. Small ones follow one another without a round trip, as many as the arrival ring
- * holds.
+ * 2n at each leaf; one epoch a span. Small ones follow one another without a round trip, as many as the arrival ring
+ * holds. Of two ranks with a CPU each that expose their tensors each copies a half.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"

@@ -14,11 +14,13 @@
  * that may not be free yet; the rest at the end. Outputs of a failed call are undefined, so this does not wait until
  * all ranks agree on the call.
  *
- * A writer that exposes its tensor stages nothing. The readers pull the data, and the writer waits until they have. In
- * a reduction all ranks share the work, if all expose their tensors. In a gather the leaves push their parts, then, and
- * the root copies as much: its own part or, in place and with a CPU of its own, some of each. The leaves begin when the root says so
- * (TTI_PHASE_PUSH, TTI_PHASE_SHARE), since only the root compares all calls: if it returns MISMATCH, no peer may write
- * its output.
+ * A writer that exposes its tensor stages nothing. The readers pull the data, and the writer waits until they have. If
+ * all expose their tensors:
+ *   reduction   all ranks share the work
+ *   gather      the leaves push their parts. The root copies its own, or, in place and with a CPU of its own, some of
+ *               each. The leaves begin when the root says so (TTI_PHASE_PUSH, TTI_PHASE_SHARE), since only the root
+ *               compares all calls: if it returns MISMATCH, no peer may write its output
+ *   broadcast   of two ranks with a CPU each: the root pushes a half, and the leaf pulls the other
  *
  * Phases: a writer publishes k + 1 when span k is there; the arrival covers span 0 (tti_await_span). A reader publishes
  * k + 1 when it has read span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
@@ -30,6 +32,7 @@
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/attributes.h"
 #include "engine/collectives/zero_copy.h"
+#include "engine/failure/corrupt.h"
 #include "engine/memory/expose.h"
 #include "engine/memory/prefetch.h"
 #include "engine/memory/stage.h"
@@ -149,8 +152,7 @@ static size_t pulled(const struct tti_lane *lane, const struct tti_stream *s)
 static tutti_status push_or_wait(struct tti_lane *lane, const struct tti_stream *s, int root)
 {
     tutti_status status = tti_await_one(lane, root);
-    if (status != TUTTI_OK || (status = tti_attributes_one(lane, root)) != TUTTI_OK ||
-        (status = tti_wait_phase(lane, root, TTI_PHASE_PUSH)) != TUTTI_OK) {
+    if (status != TUTTI_OK || (status = tti_wait_phase(lane, root, TTI_PHASE_PUSH)) != TUTTI_OK) {
         return status;
     }
     /* relaxed: after the acquire of the wait. A root that lets the leaves push goes on when this rank has. */
@@ -159,11 +161,17 @@ static tutti_status push_or_wait(struct tti_lane *lane, const struct tti_stream 
     if (!shares && position != tti_position_at(lane, TTI_PHASE_PUSH)) {
         return TUTTI_OK; /* the root has pulled, or does not run this call, and may be in a later one */
     }
+    if ((status = tti_attributes_names(lane, root)) != TUTTI_OK) {
+        return status;
+    }
+    if (!tti_exposes(lane, root)) {
+        return tti_fault_corrupt(lane, root, "its leave to write an output that it does not share,", position);
+    }
     lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
     if ((status = s->push(lane, s, root, shares ? pulled(lane, s) : 0)) != TUTTI_OK || !shares) {
         return status;
     }
-    tti_advance(lane, TTI_PHASE_SHARE);
+    tti_advance(lane, TTI_PHASE_PUSHED);
     return tti_wait_phase(lane, root, TTI_PHASE_FINAL); /* until then the root reads this rank's tensor */
 }
 
@@ -183,22 +191,22 @@ static tutti_status pull_from_leaves(struct tti_lane *lane, const struct tti_str
 /* This rank is the root of a gather, and all expose their tensors. */
 static tutti_status let_leaves_push(struct tti_lane *lane, const struct tti_stream *s)
 {
-    const bool shares = !s->own && lane->engine->ranks_per_cpu <= 1;
+    const bool shares = !s->own && lane->engine->ranks_per_cpu <= 1 && pulled(lane, s) > 0;
     lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
     tti_advance(lane, shares ? TTI_PHASE_SHARE : TTI_PHASE_PUSH);
     copy_own(lane, s, 1, s->steps);
     const tutti_status status = shares ? pull_from_leaves(lane, s, pulled(lane, s)) : TUTTI_OK;
-    return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_SHARE) : status;
+    return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_PUSHED) : status;
 }
 
 /* The root of a broadcast: pushes its share, if the only leaf exposes its output. */
 static tutti_status help_leaf(struct tti_lane *lane, const struct tti_stream *s)
 {
     const int leaf = 1 - lane->engine->rank;
-    tutti_status status = tti_attributes_one(lane, leaf);
+    tutti_status status = tti_attributes_names(lane, leaf);
     if (status == TUTTI_OK && tti_exposes(lane, leaf) &&
         (status = s->push(lane, s, leaf, pulled(lane, s))) == TUTTI_OK) {
-        tti_advance(lane, TTI_PHASE_SHARE);
+        tti_advance(lane, TTI_PHASE_PUSHED);
     }
     return status;
 }
@@ -265,7 +273,7 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
             return s->pull(lane, s, root, s->bytes);
         }
         status = s->pull(lane, s, root, pulled(lane, s));
-        return status == TUTTI_OK ? tti_wait_phase(lane, root, TTI_PHASE_SHARE) : status;
+        return status == TUTTI_OK ? tti_wait_phase(lane, root, TTI_PHASE_PUSHED) : status;
     }
     for (size_t k = 0; k < s->steps; k++) {
         if ((status = tti_await_span(lane, root, k, k + 1)) != TUTTI_OK) {
@@ -314,6 +322,7 @@ static enum tti_algorithm algorithm_of_root(const struct tti_lane *lane, const s
 tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s)
 {
     tti_stage_shape(lane, s->stride);
+    /* which leaves expose their tensors is not known yet: those that do may wait all the same, and end with this rank */
     bool leaves_wait = lane->exposed || s->steps > s->room;
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
     if (status != TUTTI_OK) {

@@ -2,12 +2,12 @@
 /*
  * Zero copy: every rank does its share of the work on the exposed tensors of all ranks (memory/expose.c). When all have
  * arrived, each begins; when all have published TTI_PHASE_FINAL, the tensors are their owners' again. Two epochs a
- * call, whatever its size.
+ * call, whatever its size; a gather whose leaves push takes one more.
  *
- * Bytes loaded and stored a rank: all_reduce 2n, reduce_scatter n + m, all_gather and all_to_all 2n, broadcast 2n at
- * each leaf and none at the root, gather 2m at each rank. all_reduce is a reduce-scatter and an all-gather in one pass (Rabenseifner, 2004):
- * each rank folds its slice of all inputs and pushes it to all outputs. In place is safe, because only rank j touches
- * slice j.
+ * Bytes loaded and stored a rank: all_reduce 2n, reduce_scatter n + m, all_gather and all_to_all 2n, gather and scatter
+ * 2m, broadcast 2n at each leaf and none at the root, or n at each of two ranks. all_reduce is a reduce-scatter and an
+ * all-gather in one pass (Rabenseifner, 2004): each rank folds its slice of all inputs and pushes it to all outputs. In
+ * place is safe, because only rank j touches slice j.
  */
 #include "engine/collectives/zero_copy.h"
 

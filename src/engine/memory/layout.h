@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   14u
+#define TTI_LAYOUT_ABI   15u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -63,10 +63,12 @@ struct tti_progress {
 static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_BITS  24
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
-/* Of the root of a gather: the leaves may copy their parts to its output / all but what the root copies: rooted.c. */
-#define TTI_PHASE_PUSH  (TTI_PHASE_FINAL - 2)
-#define TTI_PHASE_SHARE (TTI_PHASE_FINAL - 1)
 #define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
+/* See rooted.c. The root of a gather: the leaves may copy to its output their parts / all but what it copies itself. And
+ * a rank that has copied its share to another one's output. */
+#define TTI_PHASE_PUSH   (TTI_PHASE_FINAL - 3)
+#define TTI_PHASE_SHARE  (TTI_PHASE_FINAL - 2)
+#define TTI_PHASE_PUSHED (TTI_PHASE_FINAL - 1)
 
 /* Data of a small call that do not fit its arrival line. Each packet has its own flag. */
 struct tti_packet {

@@ -50,8 +50,7 @@
  *   second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
  *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
  *
- * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
- * last-level
+ * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
  *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.

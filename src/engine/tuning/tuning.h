@@ -26,9 +26,9 @@ struct tti_tuning {
     uint64_t single_copy_near; /* ... or, if this is not 0, always */
     uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs */
     /* results go past the caches if the tensors of all ranks are at least so large (memory/caches.c): */
-    uint64_t stream_direct; /* copied from tensor to tensor, or by a broadcast, gather or scatter */
-    uint64_t stream_copied; /* copied out of a stage by an all_gather */
-    uint64_t stream_all_to_all;
+    uint64_t stream_direct;     /* copied from tensor to tensor, or by a broadcast, gather or scatter */
+    uint64_t stream_copied;     /* copied out of a stage by an all_gather, or out of a ring of messages */
+    uint64_t stream_all_to_all; /* copied out of a stage by an all_to_all */
     uint64_t stream_folded;
     uint64_t yield_ns; /* these three from the profile */
     uint64_t switch_ns;

@@ -9,9 +9,11 @@
  *   all_reduce       5n - 2m; one-shot (P + 3)n     2Pm = 2n
  *   reduce           leaf 2n, root (P + 1)n         (P + 1)m
  *     by slices      leaf 3n - m, root 5n - 3m; m more where the result is written for far readers
- *   broadcast        2n                             root 0, leaf 2n
+ *   broadcast        2n                             root 0, leaf 2n; two ranks with a CPU each n
  *   all_gather       2n + m + step, in place 2n     2n, in place 2(n - m)
- *   gather           leaf 2m, root 2n               leaf 0, root 2n; in place 2(n - m)
+ *   gather           leaf 2m, root 2n               leaf 2m, root 2m; in place root 0, or with a CPU for each rank of
+ *                                                   each part 2m/P the root and the rest its leaf; of short parts
+ *                                                   leaf 0, root 2n; in place 2(n - m)
  *   scatter          root 2n, leaf 2m               root 2m, leaf 2m; in place 0
  *   reduce_scatter   3n - m                         n + m
  *   all_to_all       4n - 2m                        2n
@@ -51,6 +53,8 @@ static uint64_t direct_slice(const struct tti_engine *e, uint64_t n)
  * for the reduce by slices. */
 static bool seem_far;
 
+static double ranks_per_cpu; /* 0: as the machine has it */
+
 static uint64_t staged_bound(const struct tti_engine *e, const struct reference_call *c, uint64_t n, uint64_t m)
 {
     uint64_t ranks = (uint64_t)e->size;
@@ -84,22 +88,40 @@ static uint64_t staged_bound(const struct tti_engine *e, const struct reference_
     }
 }
 
+/* Of `bytes` that writer and reader both copy, what the reader pulls. */
+static uint64_t pulled(const struct tti_engine *e, uint64_t bytes)
+{
+    return bytes / (uint64_t)e->size / 4096 * 4096;
+}
+
+static uint64_t direct_gather(const struct tti_engine *e, const struct reference_call *c, uint64_t n, uint64_t m)
+{
+    const bool root = e->rank == c->root;
+    const uint64_t own = c->in_place ? 0 : 2 * m;
+    if (m < 24576) {
+        return root ? 2 * (n - m) + own : 0;
+    }
+    const uint64_t share = c->in_place && e->ranks_per_cpu <= 1 ? pulled(e, m) : 0;
+    return root ? 2 * ((uint64_t)e->size - 1) * share + own : 2 * (m - share);
+}
+
 static uint64_t direct_bound(const struct tti_engine *e, const struct reference_call *c, uint64_t n, uint64_t m)
 {
     uint64_t ranks = (uint64_t)e->size;
     bool root = e->rank == c->root;
     uint64_t own = c->in_place ? 0 : 2 * m;
+    uint64_t half = e->size == 2 && e->ranks_per_cpu <= 1 ? pulled(e, n) : n;
     switch (c->kind) {
     case TUTTI_OP_ALL_REDUCE:
         return 2 * ranks * direct_slice(e, n);
     case TUTTI_OP_REDUCE:
         return (ranks + 1) * direct_slice(e, n);
     case TUTTI_OP_BROADCAST:
-        return root ? 0 : 2 * n;
+        return 2 * (root ? n - half : half);
     case TUTTI_OP_ALL_GATHER:
         return 2 * (n - m) + own;
     case TUTTI_OP_GATHER:
-        return root ? 2 * (n - m) + own : 0;
+        return direct_gather(e, c, n, m);
     case TUTTI_OP_SCATTER:
         return root ? own : 2 * m;
     case TUTTI_OP_REDUCE_SCATTER:
@@ -123,7 +145,7 @@ static int count_call(struct tti_engine *e, tutti_operation kind, size_t count, 
                                      .count = count,
                                      .in_place = in_place && kind != TUTTI_OP_ALL_TO_ALL};
     uint64_t moved = 0;
-    e->ranks_per_cpu = seem_far ? 1 : e->ranks_per_cpu; /* so that calls of all sizes take the ring for far readers */
+    e->ranks_per_cpu = ranks_per_cpu > 0 ? ranks_per_cpu : e->ranks_per_cpu;
     e->lanes[0].publish_ticks = seem_far ? 1e6 * e->ticks_per_ns : 0;
     int failures = run_call(e, 0, &c, &moved);
     failures += seem_far && !e->direct && !tti_stage_is_far(&e->lanes[0]);
@@ -200,22 +222,30 @@ static void copying_slices_to_the_root(void **state)
     (void)state;
     least(false, 16384);
     seem_far = true;
+    ranks_per_cpu = 1; /* so that calls of all sizes take the ring for far readers */
     least(false, 0);
     seem_far = false;
+    ranks_per_cpu = 0;
 }
 
 static void copying_to_far_readers(void **state)
 {
     (void)state;
     seem_far = true;
+    ranks_per_cpu = 1;
     least(false, -1);
     seem_far = false;
+    ranks_per_cpu = 0;
 }
 
 static void zero_copy(void **state)
 {
     (void)state;
+    ranks_per_cpu = 1;
     least(true, -1);
+    ranks_per_cpu = 2;
+    least(true, -1);
+    ranks_per_cpu = 0;
 }
 
 /* Data in packets: every rank writes its lines, keeps a copy for the fold, reads its peers' lines and folds. */

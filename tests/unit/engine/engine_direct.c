@@ -3,8 +3,8 @@
 /*
  * Zero copy: right results without staging, and no rank touches memory whose owner has returned. For the second, ranks
  * abort in the middle of a large call, fill their buffers with a pattern at once, and check it while their peers are
- * still in the call. A rank whose call has ended well may change its tensors at once, too. Also which ranks write past the caches: all alike, but never over the input that they have just
- * read.
+ * still in the call. A rank whose call has ended well may change its tensors at once, too. Also which ranks write past
+ * the caches: all alike, but never over the input that they have just read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,7 +74,8 @@ static tutti_op in_place(const struct cluster *c, tutti_operation kind, int32_t 
 static _Atomic int gave_up;
 static tutti_operation kind_of_test;
 
-/* The rank whose output others write aborts soon. The last rank comes at another time in each call. */
+/* The rank whose output others write aborts after 1 ms. The last rank comes later in each call, until the time that it
+ * copies falls on that. */
 static int give_up(struct cluster *c, int rank)
 {
     const bool aborts = rank == (kind_of_test == TUTTI_OP_GATHER ? 0 : 1);
@@ -88,7 +89,7 @@ static int give_up(struct cluster *c, int rank)
         tutti_op op = in_place(c, kind_of_test, x);
         op.timeout_ms = aborts ? 1 : LONG_MS;
         if (is_late) {
-            usleep((unsigned)(call * 7 % 20) * 100);
+            usleep(600 + (unsigned)call * 10);
         }
         status = tti_engine_run(c->engines[rank], &op, &e);
         if (status == TUTTI_OK && !aborts) {
