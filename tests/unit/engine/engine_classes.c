@@ -255,8 +255,9 @@ static void run_all(int packets, int one_shot, int reduce_sliced, bool direct)
             if (packets >= 0) {
                 e->tuning.packets = (uint64_t)packets;
                 e->tuning.packets_root = (uint64_t)packets;
-                free(e->lanes[0].unpacked);
-                e->lanes[0].unpacked = calloc((size_t)e->size, TTI_INLINE_MOST);
+                free(e->unpacked);
+                e->unpacked = malloc((size_t)e->size * TTI_INLINE_MOST);
+                e->lanes[0].unpacked = e->unpacked;
             }
         }
         assert_int_equal(cluster_run(&c, all_boundaries), 0);
