@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
+#include "base/process/proc.h"
 #include "store/kinds/file.h"
 #include "store/kinds/kind.h"
 #include "store/kinds/memory.h"
@@ -28,8 +28,7 @@ static const char *after_scheme(const char *url, const char *scheme)
 
 static void finish_open(struct tti_store *store, const char *url)
 {
-    atomic_init(&store->references, 1);
-    store->owner = getpid();
+    tti_store_own(store);
     if (store->url[0] == '\0') {
         strcpy(store->url, url); /* the length was checked */
     }
@@ -124,7 +123,7 @@ enum tti_resource_origin tti_store_resource_origin(const struct tti_store *store
 
 void tti_store_retain(struct tti_store *store)
 {
-    if (store && store->owner == getpid()) {
+    if (store && store->instance == tti_proc_instance()) {
         /* relaxed: the caller holds a reference already */
         atomic_fetch_add_explicit(&store->references, 1, memory_order_relaxed);
     }
@@ -132,7 +131,7 @@ void tti_store_retain(struct tti_store *store)
 
 void tti_store_release(struct tti_store *store)
 {
-    if (!store || store->owner != getpid()) {
+    if (!store || store->instance != tti_proc_instance()) {
         return;
     }
     /* acq_rel: the last release sees what the others did with the store before theirs */
@@ -148,7 +147,7 @@ static tutti_status check(const struct tti_store *store, const char *key, int64_
     if (!store) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "the store is NULL");
     }
-    if (store->owner != getpid()) {
+    if (store->instance != tti_proc_instance()) {
         return tti_error_set(error, TUTTI_FORKED,
                              "the store %s was opened by process %d, the parent of this one; open it again after fork",
                              store->url, (int)store->owner);

@@ -6,7 +6,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "store/kinds/kind.h"
@@ -107,8 +106,7 @@ tutti_status tti_store_open_callbacks(const tutti_store_callbacks *callbacks, st
         return tti_store_error_no_memory(error);
     }
     self->base.kind = &callback_kind;
-    self->base.owner = getpid();
-    atomic_init(&self->base.references, 1);
+    tti_store_own(&self->base);
     self->callbacks = *callbacks;
     *store = &self->base;
     tti_error_clear(error);

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "store/kinds/kind.h"
 
+#include <unistd.h>
+
 #include "base/error.h"
+#include "base/process/proc.h"
+
+void tti_store_own(struct tti_store *store)
+{
+    atomic_init(&store->references, 1);
+    store->owner = getpid();
+    store->instance = tti_proc_instance();
+}
 
 tutti_status tti_store_error_no_memory(tutti_error *error)
 {

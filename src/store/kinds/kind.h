@@ -50,9 +50,13 @@ struct tti_store {
     const struct tti_store_kind *kind;
     _Atomic int32_t resource_origin; /* enum tti_resource_origin */
     atomic_int references;
-    pid_t owner; /* the process that opened it; in any other one every call is FORKED */
+    pid_t owner;       /* the process that opened it, for messages */
+    uint64_t instance; /* the same, by tti_proc_instance: in any other process every call is FORKED */
     char url[TTI_STORE_URL_MAX + 1];
 };
+
+/* The calling process has opened the store, and has the only reference. */
+void tti_store_own(struct tti_store *store);
 
 /* See tti_store_resource_origin. */
 static inline enum tti_resource_origin tti_store_resource_origin_of(const struct tti_store *store)
