@@ -22,24 +22,36 @@
 void tti_shm_notify(struct tti_root *root)
 {
     _Atomic uint32_t *word = &tti_root_header(root, root->rank)->formations;
-    /* seq_cst: comes after the step; pairs with the acquire in tti_shm_await */
+    /* Both seq_cst, as in sleep_unless(): either a rank that goes to sleep is counted, or it sees the step. The first one
+     * comes after the step. */
     atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    if (atomic_load_explicit(tti_root_sleepers(root, root->rank), memory_order_seq_cst) != 0) {
+        syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    }
 }
 
-static void sleep_on(_Atomic uint32_t *word, uint32_t seen, int64_t until_ns)
+/* Sleeps until the next step of the rank, unless is_over is true; returns that. tests/models/formation.pml checks the
+ * protocol. */
+static bool sleep_unless(const struct tti_root *root, int rank, bool (*is_over)(void *user), void *user,
+                         int64_t until_ns)
 {
+    _Atomic uint32_t *word = &tti_root_header(root, rank)->formations;
+    _Atomic uint32_t *sleepers = tti_root_sleepers(root, rank);
+    atomic_fetch_add_explicit(sleepers, 1, memory_order_seq_cst); /* this and the next: see tti_shm_notify */
+    const uint32_t seen = atomic_load_explicit(word, memory_order_seq_cst);
+    const bool over = is_over(user);
     const int64_t left = until_ns - tti_now_ns();
-    if (left > 0) {
+    if (!over && left > 0) {
         const struct timespec limit = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
         syscall(SYS_futex, word, FUTEX_WAIT, seen, &limit, NULL, 0);
     }
+    atomic_fetch_sub_explicit(sleepers, 1, memory_order_relaxed); /* a count that stays too large costs system calls */
+    return over;
 }
 
 void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engine *e, bool (*is_over)(void *user),
                    void *user, int64_t until_ns)
 {
-    _Atomic uint32_t *word = &tti_root_header(root, rank)->formations;
     bool over = is_over(user);
     for (unsigned i = 0; i < e->spin_polls && !over; i++) {
         tti_backoff();
@@ -48,14 +60,11 @@ void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engin
     int64_t now = tti_now_ns();
     int64_t yield_until = tti_yield_pays() ? now + (e->yield_ns > YIELD_NS ? e->yield_ns : YIELD_NS) : now;
     while (!over && now < until_ns) {
-        /* acquire: pairs with tti_shm_notify */
-        const uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
-        over = is_over(user);
-        if (!over && now < yield_until) {
-            yield_until = tti_yield(&now) ? yield_until : now;
-        } else if (!over) {
-            sleep_on(word, seen, until_ns);
+        if (now >= yield_until) {
+            over = sleep_unless(root, rank, is_over, user, until_ns);
             now = tti_now_ns();
+        } else if (!(over = is_over(user))) {
+            yield_until = tti_yield(&now) ? yield_until : now;
         }
     }
 }

@@ -5,7 +5,8 @@
  * last of these groups is closed.
  *
  *   segment    of the root's group | directory | block 0, block 1, ... for shares, each twice as large as the one before
- *   doorbell   of the root's group | for each rank, what it gives to groups in which it is rank 0
+ *   doorbell   of the root's group | for each rank a line: how many ranks may sleep until it has made its next step of
+ *              forming a group (await.c) | for each rank a room: what it gives to groups in which it is rank 0
  *
  * Blocks are sparse and mapped when they are first needed. So a process maps a few ranges for each peer, however many
  * groups it has, and opens nothing.
@@ -48,7 +49,7 @@ struct tti_root {
     struct tti_layout layout;
     struct tti_tuning_basis tuning;
     struct tti_mapping doorbell;
-    size_t doorbell_room; /* bytes of each rank, behind layout.doorbell_bytes */
+    size_t doorbell_room; /* bytes of each rank's */
     struct tti_mapping *segments;
     bool kept;                 /* the own segment: liveness_monitor.h */
     struct tti_engine *engine; /* of the root's own group: it watches the processes for all groups */
@@ -72,8 +73,18 @@ size_t tti_root_segment_bytes(const struct tti_layout *layout);
 size_t tti_root_spare_bytes(const struct tti_layout *layout);
 #define TTI_ROOT_SPARE_MOST (TTI_ROOT_BLOCK * ((1u << TTI_ROOT_BLOCKS) - 1))
 
-/* Bytes of the doorbell for other groups of each rank. */
+/* Bytes of each rank's room in the doorbell, and where the first one begins. */
 size_t tti_root_doorbell_room(int size);
+static inline size_t tti_root_rooms(const struct tti_root *root)
+{
+    return root->layout.doorbell_bytes + ((size_t)root->size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+}
+
+/* How many ranks may sleep until that rank's next step. A hint: any rank can write it. */
+static inline _Atomic uint32_t *tti_root_sleepers(const struct tti_root *root, int rank)
+{
+    return (_Atomic uint32_t *)(root->doorbell.base + root->layout.doorbell_bytes + (size_t)rank * TTI_LINE);
+}
 
 static inline struct tti_segment_header *tti_root_header(const struct tti_root *root, int rank)
 {

@@ -148,8 +148,7 @@ static bool get_doorbell(struct tti_root *root, struct tti_share *share)
 {
     const size_t bytes = tti_share_doorbell_bytes(share);
     if (share->doorbell == 0) {
-        const uint64_t at =
-            root->layout.doorbell_bytes + (size_t)root->rank * root->doorbell_room + root->next_doorbell;
+        const uint64_t at = tti_root_rooms(root) + (size_t)root->rank * root->doorbell_room + root->next_doorbell;
         if (bytes > root->doorbell_room - root->next_doorbell ||
             tti_memory_populate(root->doorbell.base + at, bytes) != TUTTI_OK) {
             return false;

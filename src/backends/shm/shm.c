@@ -139,7 +139,7 @@ static tutti_status channel_get_fds(const struct channel *p, struct descriptors 
 
 static size_t doorbell_bytes(const struct tti_root *root)
 {
-    return root->layout.doorbell_bytes + (size_t)root->size * root->doorbell_room;
+    return tti_root_rooms(root) + (size_t)root->size * root->doorbell_room;
 }
 
 /* Makes, fills, seals and hands over the own segment and, on rank 0, the doorbell. */
@@ -165,7 +165,7 @@ static tutti_status offer(const tutti_open_info *info, const struct channel *p, 
         return status;
     }
     status =
-        tti_mapping_create("tutti-doorbell", doorbell_bytes(root), 0, layout->doorbell_bytes, &root->doorbell, error);
+        tti_mapping_create("tutti-doorbell", doorbell_bytes(root), 0, tti_root_rooms(root), &root->doorbell, error);
     if (status == TUTTI_OK && (status = tti_memory_seal(root->doorbell.fd, error)) == TUTTI_OK &&
         info->world_size > 1) {
         status = channel_put_fd(p, "doorbell/0", root->doorbell.fd, info->world_size - 1, error);

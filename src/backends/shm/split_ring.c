@@ -3,8 +3,7 @@
  * An all_gather of 8 bytes beside the lanes of a group, for a split: it has no order with the group's operations. Each
  * rank has a ring of entries on its header page. A rank that publishes split n + 1 has read all entries of split n. So
  * an entry may be overwritten TTI_SPLITS splits later. After failed splits a rank may still want an overwritten entry:
- * it finds another number, and waits until its deadline. Cost: one hop for each rank, and the system call of
- * tti_shm_notify.
+ * it finds another number, and waits until its deadline. Cost: one hop for each rank.
  */
 #include "backends/shm/split_ring.h"
 

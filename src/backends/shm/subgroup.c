@@ -130,7 +130,7 @@ static bool is_doorbell(const struct tti_subgroup *sub, uint64_t at)
 {
     const struct tti_root *root = sub->group->root;
     const size_t bytes = tti_share_doorbell_bytes(sub->share);
-    return at % TTI_LINE == 0 && at >= root->layout.doorbell_bytes && at <= root->doorbell.bytes &&
+    return at % TTI_LINE == 0 && at >= tti_root_rooms(root) && at <= root->doorbell.bytes &&
            bytes <= root->doorbell.bytes - at;
 }
 
