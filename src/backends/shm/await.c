@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Each process has one word in its own segment of the root on which the others sleep. It grows with each step that the
- * process takes in forming a group, whichever group that is. Cost: a system call for each step, and one for each sleep.
+ * process takes in forming a group, whichever group that is. Cost: a system call for each sleep, and one for each step for
+ * which ranks sleep.
  */
 #include "backends/shm/await.h"
 

@@ -8,7 +8,7 @@
  * The new engine uses the parent's knowledge of processes and machine. The engine of the root watches the processes: a
  * death fails every group that the process was in.
  *
- * Cost for each rank: one hop for each member, one wake-up, and some 5 us of allocations.
+ * Cost for each rank: one hop for each member, and some 2 us of allocations.
  */
 #include "backends/shm/subgroup.h"
 
