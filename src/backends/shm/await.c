@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/wait/yielding.h"
 #include "engine/lane.h"
+#include "engine/wait/policy.h"
 #include "engine/wait/wait.h"
 
 /* At least. Ranks that make groups in a loop would otherwise send each other to sleep in turn, where a wake-up takes
@@ -59,13 +60,15 @@ void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engin
         over = is_over(user);
     }
     int64_t now = tti_now_ns();
+    struct tti_yields yields = {.now_ns = now};
     int64_t yield_until = tti_yield_pays() ? now + (e->yield_ns > YIELD_NS ? e->yield_ns : YIELD_NS) : now;
     while (!over && now < until_ns) {
         if (now >= yield_until) {
             over = sleep_unless(root, rank, is_over, user, until_ns);
             now = tti_now_ns();
         } else if (!(over = is_over(user))) {
-            yield_until = tti_yield(&now) ? yield_until : now;
+            yield_until = tti_yield_to_ranks(e, &yields) ? yield_until : now;
+            now = yields.now_ns;
         }
     }
 }

@@ -8,6 +8,11 @@
  * One yield that takes LONG_NS shows nothing: the kernel may have run another control group for its share of the time.
  * After two in a row a wait sleeps, and the next waits of the process sleep at once: one, after the next long yield
  * three, then seven, up to 63. Each short yield halves that number.
+ *
+ * A yield may also let no other thread run, though one could. It passes the CPU on within a session or control group
+ * only, and before Linux 6.18 only to threads that have had less time. Launchers give each rank a session of its own
+ * (MPICH's and Intel MPI's mpiexec, torchrun). Then a rank that has had less time than the others of its CPU yields in
+ * vain for milliseconds, and the rank that it awaits gets no time. A thread that sleeps passes the CPU on to any other.
  */
 #include "base/wait/yielding.h"
 
@@ -18,6 +23,8 @@
 
 #define LONG_NS   1000000 /* less than the slice of a thread that computes, more than turns of hundreds of ranks */
 #define SKIP_MOST 63u
+#define VAIN_NS   1000 /* a yield in vain takes 0.4 us, two changes of thread 2 */
+#define VAIN_MOST 8u   /* in a row: about as long as it takes to sleep and to be woken */
 
 /* Relaxed, all: hints. If threads race, some waits more or fewer yield. */
 static _Atomic unsigned skips; /* waits that sleep at once after a long yield */
@@ -50,12 +57,13 @@ static void count_short(void)
     }
 }
 
-bool tti_yield(int64_t *now_ns)
+bool tti_yield(struct tti_yields *y)
 {
-    const int64_t before = *now_ns;
+    const int64_t before = y->now_ns;
     sched_yield();
-    *now_ns = tti_now_ns();
-    const bool is_long = *now_ns - before >= LONG_NS;
+    y->now_ns = tti_now_ns();
+    y->vain = y->now_ns - before < VAIN_NS ? y->vain + 1 : 0;
+    const bool is_long = y->now_ns - before >= LONG_NS;
     const bool last = atomic_load_explicit(&was_long, memory_order_relaxed);
     if (is_long != last) {
         atomic_store_explicit(&was_long, is_long, memory_order_relaxed);
@@ -66,4 +74,9 @@ bool tti_yield(int64_t *now_ns)
         count_short();
     }
     return !is_long || !last;
+}
+
+bool tti_yields_are_vain(const struct tti_yields *y)
+{
+    return y->vain >= VAIN_MOST;
 }

@@ -9,8 +9,17 @@
 /* Whether a wait that begins to yield now should do so. False: it should sleep at once. */
 bool tti_yield_pays(void);
 
-/* Yields. *now_ns: the time before, then the time after. False: the wait should sleep, since other threads compute on
- * this CPU. */
-bool tti_yield(int64_t *now_ns);
+/* The yields of one wait; .now_ns: the time at its beginning. */
+struct tti_yields {
+    int64_t now_ns; /* after the last yield */
+    unsigned vain;  /* yields in a row after which no other thread ran */
+};
+
+/* Yields. False: the wait should sleep, since other threads compute on this CPU. */
+bool tti_yield(struct tti_yields *y);
+
+/* Whether further yields of this wait would be in vain. A thread that may have to wait for another one of this CPU
+ * should sleep then. */
+bool tti_yields_are_vain(const struct tti_yields *y);
 
 #endif

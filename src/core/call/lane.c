@@ -429,15 +429,15 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
     if (mine) {
         return TUTTI_OK;
     }
-    int64_t yielded_ns = *begun_ns;
-    bool yields = tti_yield_pays();
+    struct tti_yields yields = {.now_ns = *begun_ns};
+    bool pays = tti_yield_pays();
     for (unsigned i = 0;; i++) {
         /* acquire: pairs with leave_slow */
         if (atomic_load_explicit(&waiter.granted, memory_order_acquire)) {
             return TUTTI_OK;
         }
-        if (yields && i < YIELDS) {
-            yields = tti_yield(&yielded_ns);
+        if (pays && i < YIELDS) {
+            pays = tti_yield(&yields);
         } else if (until != TTI_NEVER && tti_now_ns() >= until && q->group->backend->ops->abort) {
             pthread_mutex_lock(&q->lock);
             bool withdrawn = withdraw(q, &waiter);

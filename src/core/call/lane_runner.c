@@ -35,7 +35,7 @@ static void push(struct tti_work *w)
 
 static bool poll_for_a_while(struct tti_work *w)
 {
-    int64_t yielded_ns = 0;
+    struct tti_yields yields = {.now_ns = 0};
     for (int i = 0; i < POLLS + YIELDS; i++) {
         if (tti_work_ended(w) || try_finish(w)) {
             return true;
@@ -47,9 +47,9 @@ static bool poll_for_a_while(struct tti_work *w)
             if (!tti_yield_pays()) {
                 break;
             }
-            yielded_ns = tti_now_ns();
+            yields.now_ns = tti_now_ns();
         }
-        if (i >= POLLS && !tti_yield(&yielded_ns)) {
+        if (i >= POLLS && !tti_yield(&yields)) {
             break;
         }
     }

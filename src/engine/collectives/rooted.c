@@ -99,8 +99,8 @@ static void yield_to_readers(const struct tti_lane *lane, size_t staged)
 {
     const bool shared = lane->engine->ranks_per_cpu > 1 && lane->yield_ns > 0 && lane->background == 0;
     if (shared && staged >= YIELDS_FROM && !have_read(lane) && tti_yield_pays()) {
-        int64_t now = tti_now_ns();
-        (void)tti_yield(&now);
+        struct tti_yields once = {.now_ns = tti_now_ns()};
+        (void)tti_yield(&once);
     }
 }
 

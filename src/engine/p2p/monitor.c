@@ -18,7 +18,8 @@ void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine
     v->fresh = false;
     v->ready = false;
     v->count = 0;
-    v->yields = 0;
+    v->yield_count = 0;
+    v->yields = (struct tti_yields){.now_ns = 0};
     v->yield_until = 0;
 }
 

@@ -3,6 +3,7 @@
 #ifndef TTI_ENGINE_P2P_MONITOR_H
 #define TTI_ENGINE_P2P_MONITOR_H
 
+#include "base/wait/yielding.h"
 #include "engine/p2p/types.h"
 #include "engine/wait/wait.h"
 
@@ -14,7 +15,8 @@ struct tti_p2p_wait_monitor {
     bool ready;            /* there is more to do at once */
     int count;
     uint32_t completed_seen;
-    uint32_t yields;
+    uint32_t yield_count;
+    struct tti_yields yields;
     int64_t yield_until;
     uint64_t seen[TTI_MAX_RANKS];
     struct tti_awaited awaited[TTI_MAX_RANKS];

@@ -14,6 +14,7 @@
 #include "engine/p2p/match.h"
 #include "engine/p2p/progress.h"
 #include "engine/p2p/rings/rings.h"
+#include "engine/wait/policy.h"
 #include "engine/wait/publish.h"
 
 #define ROUNDS_PER_CHECK 16 /* of rounds with progress, one reads the clock */
@@ -38,10 +39,10 @@ bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
     if (!shared || !tti_yield_pays()) {
         return false;
     }
-    int64_t now = tti_now_ns();
+    struct tti_yields yields = {.now_ns = tti_now_ns()};
     bool pays = true;
     for (unsigned i = 0; pays && i < EAGER_YIELDS; i++) {
-        pays = tti_yield(&now);
+        pays = tti_yield_to_ranks(e, &yields);
         if (tti_slot_has(slot, number)) {
             return true;
         }
@@ -243,7 +244,7 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
 {
     struct tti_engine *e = v->e;
     bool sleeps = now >= v->yield_until;
-    if (sleeps || v->yields++ % YIELDS_PER_DRAIN == 0) {
+    if (sleeps || v->yield_count++ % YIELDS_PER_DRAIN == 0) {
         tutti_error error;
         tutti_status status = tti_p2p_drain(e, v->p ? &v->p->error : &error);
         if (status != TUTTI_OK || tti_p2p_has_event(v)) {
@@ -251,7 +252,8 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
         }
     }
     if (!sleeps) {
-        v->yield_until = tti_yield(&now) ? v->yield_until : now;
+        v->yields.now_ns = now;
+        v->yield_until = tti_yield_to_ranks(e, &v->yields) ? v->yield_until : now;
         return TUTTI_OK;
     }
     /* seq_cst: pairs with tti_p2p_wake */

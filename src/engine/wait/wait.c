@@ -26,6 +26,7 @@
 #include "base/failure_checks.h"
 #include "base/wait/futex_waitv.h"
 #include "base/wait/yielding.h"
+#include "engine/wait/policy.h"
 #include "engine/wait/publish.h"
 
 #define SLEEP_BLIND_NS   500000 /* bound of a sleep on one word (no futex_waitv): it does not see the alarm */
@@ -182,7 +183,7 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
     uint8_t *halvings = &lane->halvings[publisher];
     int64_t yield_until = lane->yield_ns > 0 && tti_yield_pays() ? now + lane->yield_ns : now;
     int64_t next_check_ns = now + TTI_LIVENESS_CHECK_NS;
-    int64_t yielded_ns = now;
+    struct tti_yields yields = {.now_ns = now};
     bool slept = false;
     for (unsigned i = 1;; i++) {
         /* acquire: pairs with the release in tti_publish_for */
@@ -194,7 +195,7 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
             return TUTTI_OK;
         }
         if (now < yield_until) {
-            if (!tti_yield(&yielded_ns)) {
+            if (!tti_yield_to_ranks(e, &yields)) {
                 yield_until = now;
             } else if (i % YIELDS_PER_CHECK != 0) {
                 continue;

@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#define SHORT_NS 300
+#define VAIN_NS  400
+#define SHORT_NS 2000
 #define SLICE_NS 4000000
 
 static int64_t now_ns;
@@ -33,16 +34,22 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 }
 
 /* One yield of this length: what tti_yield returns. */
-static bool yield(int64_t takes_ns)
+static bool yield_in(struct tti_yields *wait, int64_t takes_ns)
 {
-    int64_t before = now_ns;
+    wait->now_ns = now_ns;
     const int64_t expected = now_ns + takes_ns;
     const int earlier = yields;
     yield_takes_ns = takes_ns;
-    const bool pays = tti_yield(&before);
+    const bool pays = tti_yield(wait);
     assert_int_equal(yields, earlier + 1);
-    assert_true(before == expected); /* the time after */
+    assert_true(wait->now_ns == expected); /* the time after */
     return pays;
+}
+
+static bool yield(int64_t takes_ns)
+{
+    struct tti_yields wait = {.now_ns = 0};
+    return yield_in(&wait, takes_ns);
 }
 
 /* How many waits sleep at once before one yields again. */
@@ -114,6 +121,22 @@ static void short_yields_end_that(void **state)
     assert_int_equal(skipped(), 15);
 }
 
+static void quick_yields_in_a_row_are_vain(void **state)
+{
+    (void)state;
+    struct tti_yields wait = {.now_ns = 0};
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 8; i++) {
+            assert_false(tti_yields_are_vain(&wait));
+            assert_true(yield_in(&wait, VAIN_NS));
+        }
+        assert_true(tti_yields_are_vain(&wait));
+        assert_true(yield_in(&wait, VAIN_NS));
+        assert_true(tti_yields_are_vain(&wait));
+        assert_true(yield_in(&wait, SHORT_NS)); /* another thread ran */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +144,7 @@ int main(void)
         cmocka_unit_test_setup(single_long_yields_show_nothing, use_quiet_cpu),
         cmocka_unit_test_setup(more_waits_sleep_at_once_the_longer_it_lasts, use_quiet_cpu),
         cmocka_unit_test_setup(short_yields_end_that, use_quiet_cpu),
+        cmocka_unit_test_setup(quick_yields_in_a_row_are_vain, use_quiet_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
