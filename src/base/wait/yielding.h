@@ -12,7 +12,9 @@ bool tti_yield_pays(void);
 /* The yields of one wait; .now_ns: the time at its beginning. */
 struct tti_yields {
     int64_t now_ns; /* after the last yield */
-    unsigned vain;  /* yields in a row after which no other thread ran */
+    unsigned count;
+    long changes; /* of thread on this CPU, that this thread has seen until the last count */
+    bool vain;
 };
 
 /* Yields. False: the wait should sleep, since other threads compute on this CPU. */

@@ -1,29 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a waiting thread yields, and when it sleeps at once: by the time that its yields take, on a clock of this test. */
+/*
+ * When a waiting thread yields, and when it sleeps: by the time that its yields take, on a clock of this test, and by
+ * whether another thread ran meanwhile.
+ */
 #include "base/wait/yielding.h"
 
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <cmocka.h>
 
-#define VAIN_NS  400
-#define SHORT_NS 2000
+#define SHORT_NS 300
 #define SLICE_NS 4000000
 
 static int64_t now_ns;
 static int64_t yield_takes_ns;
 static int yields;
+static long changes; /* of thread */
+static bool alone;   /* no other thread of the CPU runs */
+static bool countless;
 
-/* The library's calls of these two functions come here. */
+/* The library's calls of these three functions come here. */
 int sched_yield(void)
 {
     now_ns += yield_takes_ns;
     yields++;
+    changes += !alone;
     return 0;
+}
+
+int getrusage(__rusage_who_t who, struct rusage *usage)
+{
+    assert_int_equal(who, RUSAGE_THREAD);
+    *usage = (struct rusage){.ru_nvcsw = changes / 2, .ru_nivcsw = changes - changes / 2};
+    return countless ? -1 : 0;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *t)
@@ -66,6 +80,7 @@ static int skipped(void)
 static int use_quiet_cpu(void **state)
 {
     (void)state;
+    alone = countless = false;
     for (int i = 0; i < 8; i++) {
         yield(SHORT_NS);
     }
@@ -121,20 +136,42 @@ static void short_yields_end_that(void **state)
     assert_int_equal(skipped(), 15);
 }
 
-static void quick_yields_in_a_row_are_vain(void **state)
+/* How many yields of a new wait come before the first one after which they are vain. */
+static int until_vain(struct tti_yields *wait)
+{
+    int n = 0;
+    while (n < 100 && !tti_yields_are_vain(wait)) {
+        assert_true(yield_in(wait, SHORT_NS));
+        n++;
+    }
+    return n;
+}
+
+static void yields_are_vain_while_no_other_thread_runs(void **state)
 {
     (void)state;
     struct tti_yields wait = {.now_ns = 0};
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < 8; i++) {
-            assert_false(tti_yields_are_vain(&wait));
-            assert_true(yield_in(&wait, VAIN_NS));
-        }
-        assert_true(tti_yields_are_vain(&wait));
-        assert_true(yield_in(&wait, VAIN_NS));
-        assert_true(tti_yields_are_vain(&wait));
-        assert_true(yield_in(&wait, SHORT_NS)); /* another thread ran */
+    alone = true;
+    changes = 0;
+    assert_int_equal(until_vain(&wait), 8);
+    alone = false;
+    for (int i = 0; i < 4; i++) {
+        assert_true(yield_in(&wait, SHORT_NS));
     }
+    assert_int_equal(until_vain(&wait), 100);
+    alone = true;
+    const int again = until_vain(&wait);
+    assert_in_range(again, 4, 8);
+    struct tti_yields next = {.now_ns = 0};
+    assert_false(tti_yields_are_vain(&next));
+}
+
+static void no_yield_is_vain_where_changes_are_not_counted(void **state)
+{
+    (void)state;
+    struct tti_yields wait = {.now_ns = 0};
+    alone = countless = true;
+    assert_int_equal(until_vain(&wait), 100);
 }
 
 int main(void)
@@ -144,7 +181,8 @@ int main(void)
         cmocka_unit_test_setup(single_long_yields_show_nothing, use_quiet_cpu),
         cmocka_unit_test_setup(more_waits_sleep_at_once_the_longer_it_lasts, use_quiet_cpu),
         cmocka_unit_test_setup(short_yields_end_that, use_quiet_cpu),
-        cmocka_unit_test_setup(quick_yields_in_a_row_are_vain, use_quiet_cpu),
+        cmocka_unit_test_setup(yields_are_vain_while_no_other_thread_runs, use_quiet_cpu),
+        cmocka_unit_test_setup(no_yield_is_vain_where_changes_are_not_counted, use_quiet_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
