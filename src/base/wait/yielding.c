@@ -10,7 +10,7 @@
  * three, then seven, up to 63. Each short yield halves that number.
  *
  * A yield may also be in vain. It passes the CPU on within a session or control group only, and launchers give each
- * rank a session of its own (MPICH's and Intel MPI's mpiexec, torchrun). There the kernel first lets the rank catch up
+ * rank a session of its own (MPICH's mpiexec, torchrun). There the kernel first lets the rank catch up
  * that has had less time than the others of its CPU. It yields in vain for milliseconds, and the rank that it awaits
  * gets no time. A thread that sleeps passes the CPU on to any other.
  */
@@ -22,8 +22,8 @@
 
 #include "base/clock.h"
 
-#define LONG_NS   1000000 /* less than the slice of a thread that computes, more than turns of hundreds of ranks */
-#define SKIP_MOST 63u
+#define LONG_NS     1000000 /* less than the slice of a thread that computes, more than turns of hundreds of ranks */
+#define SKIP_MOST   63u
 #define COUNT_EVERY 4u /* yields: 1.6 us, if no other thread runs, where counting takes 0.2 */
 
 /* Relaxed, all: hints. If threads race, some waits more or fewer yield. */
