@@ -49,12 +49,14 @@ OPENMPI5_TUNED = [*OPENMPI5, *(word for name, value in (("mpi_yield_when_idle", 
                                                         ("btl_sm_max_send_size", "131072"), ("pml", "ob1"))
                                for word in ("--mca", name, value))]
 MPICH5 = [f"{WHEELS}/mpich5/bin/mpiexec"]
+# mpiexec gives each rank a session of its own, in which a rank that yields does not pass its CPU on to another one.
+ONE_SESSION = [f"{WHEELS}/mpich5/bin/mpiexec.gforker"]
 IMPI = [f"{WHEELS}/impi/bin/mpiexec.hydra"]
 SHM = {"I_MPI_FABRICS": "shm"}  # its libfabric is another wheel, and one host needs none
 # No launcher: `tutti run`. `sleeps`: the ranks sleep before the peer's calls. `least`, `most`: bytes of its rows. `bind`: words
-# that give each rank a CPU of its own, if there are as many.
-Setup = collections.namedtuple("Setup", "launch environment beside packages only sleeps least most bind",
-                               defaults=(None, False, 0, 1 << 40, ()))
+# that give each rank a CPU of its own, if there are as many. `crowded`: the launcher if there are not.
+Setup = collections.namedtuple("Setup", "launch environment beside packages only sleeps least most bind crowded",
+                               defaults=(None, False, 0, 1 << 40, (), None))
 OPENMPI_PACKAGES, MPICH_PACKAGES, GLOO = ("openmpi-bin", "libopenmpi-dev"), ("mpich", "libmpich-dev"), (None, "libgloo-dev")
 WHEEL = (None, None)
 BIND = ("--bind-to", "hwthread")
@@ -65,10 +67,11 @@ SETUPS = {
     "openmpi5": Setup(OPENMPI5, {}, "openmpi5", WHEEL),
     "openmpi5/tm": Setup(OPENMPI5_TUNED, KEEP, "openmpi5", WHEEL, bind=BIND),
     "mpich": Setup(["mpiexec.mpich"], {}, "mpich", MPICH_PACKAGES),
-    "mpich/t": Setup(["mpiexec.mpich"], UCX, "mpich", MPICH_PACKAGES, bind=BIND),
-    "mpich/tm": Setup(["mpiexec.mpich"], UCX | KEEP, "mpich", MPICH_PACKAGES, bind=BIND),
-    "mpich5": Setup(MPICH5, {}, "mpich5", WHEEL),
-    "mpich5/tm": Setup(MPICH5, {"MPIR_CVAR_POLLS_BEFORE_YIELD": "16"} | UCX | KEEP, "mpich5", WHEEL, bind=BIND),
+    "mpich/t": Setup(["mpiexec.mpich"], UCX, "mpich", MPICH_PACKAGES, bind=BIND, crowded=ONE_SESSION),
+    "mpich/tm": Setup(["mpiexec.mpich"], UCX | KEEP, "mpich", MPICH_PACKAGES, bind=BIND, crowded=ONE_SESSION),
+    "mpich5": Setup(MPICH5, {}, "mpich5", WHEEL, crowded=ONE_SESSION),
+    "mpich5/tm": Setup(MPICH5, {"MPIR_CVAR_POLLS_BEFORE_YIELD": "16"} | UCX | KEEP, "mpich5", WHEEL, bind=BIND,
+                       crowded=ONE_SESSION),
     "impi": Setup(IMPI, SHM, "impi", WHEEL),
     "impi/tm": Setup(IMPI, SHM | {"I_MPI_THREAD_YIELD": "2", "I_MPI_THREAD_SPIN_COUNT": "16"} | KEEP, "impi", WHEEL),
     "gloo/ring": Setup([], {}, "gloo:ring", GLOO, sleeps=True, most=1 << 22),
@@ -187,6 +190,10 @@ class Contender:
     def launcher(self):
         return Path(self.setup.launch[0])
 
+    def launch_words(self):
+        crowded = None if self.has_cpus() else self.setup.crowded
+        return crowded if crowded and (self.options.build / crowded[0]).exists() else self.setup.launch
+
     def sizes(self):
         return [size for size in self.options.all_sizes if self.setup.least <= size <= self.setup.most]
 
@@ -208,8 +215,8 @@ class Contender:
     def command(self, tutti):
         o = self.options
         if self.setup.launch:
-            launch = self.setup.launch
-            if self.setup.packages == WHEEL:
+            launch = self.launch_words()
+            if (o.build / launch[0]).exists():
                 launch = [str(o.build.resolve() / launch[0]), *launch[1:]]
             words = [*launch, *(self.setup.bind if self.has_cpus() else ()), "-n", str(o.ranks), tutti, "bench"]
         elif self.has_cpus() and o.backend != "local" and not self.setup.sleeps:

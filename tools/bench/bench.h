@@ -22,6 +22,7 @@ struct tti_bench_data;
 struct tti_beside;
 struct tti_roofline;
 struct tti_arena;
+struct tti_bench_turns;
 
 /* One rank's view of the run. */
 struct tti_bench {
@@ -43,6 +44,7 @@ struct tti_bench {
     uint64_t number;               /* of the next call: gives every call its own data */
     int64_t lead_ns;               /* how far ahead the ranks set a common start; 0 = they have no common clock */
     bool shares_cpu;               /* there are more ranks than CPUs */
+    struct tti_bench_turns *turns; /* NULL = each rank has a CPU, or the ranks share no memory */
     struct tti_beside *beside;     /* NULL = Tutti is alone */
     struct tti_roofline *roofline; /* NULL = not wanted */
     tutti_error error;

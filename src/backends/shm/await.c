@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/wait/yielding.h"
 #include "engine/lane.h"
-#include "engine/wait/policy.h"
 #include "engine/wait/wait.h"
 
 /* At least. Ranks that make groups in a loop would otherwise send each other to sleep in turn, where a wake-up takes

@@ -3,7 +3,6 @@
 #ifndef TTI_ENGINE_P2P_MONITOR_H
 #define TTI_ENGINE_P2P_MONITOR_H
 
-#include "base/wait/yielding.h"
 #include "engine/p2p/types.h"
 #include "engine/wait/wait.h"
 

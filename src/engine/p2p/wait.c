@@ -14,7 +14,6 @@
 #include "engine/p2p/match.h"
 #include "engine/p2p/progress.h"
 #include "engine/p2p/rings/rings.h"
-#include "engine/wait/policy.h"
 #include "engine/wait/publish.h"
 
 #define ROUNDS_PER_CHECK 16 /* of rounds with progress, one reads the clock */

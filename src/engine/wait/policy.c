@@ -5,7 +5,7 @@
  *
  * With a CPU per rank, a spin of tens of microseconds is cheaper than any wake-up. With fewer CPUs the awaited rank may
  * need this very CPU. A yield then costs less than 1 us, a wake-up 2 us, and 10 to 20 us across CPUs. So a waiting rank
- * yields, for longer than most waits take, unless its yields let no other rank run (base/wait/yielding.c).
+ * yields, for longer than most waits take, unless its yields let no other rank run (src/base/wait/yielding.c).
  *
  * A step inside a host that waits for a step between hosts takes a network's time. A rank that spins meanwhile may take the
  * CPU of the rank that makes that step, or of a thread that receives for it. So it yields, for about two trips.
@@ -132,9 +132,4 @@ void tti_wait_begin(struct tti_lane *lane)
     if (lane->op->background == TUTTI_BESIDE_NETWORK) {
         lane->yield_ns = e->yield_ns > 0 && e->yield_ns < NETWORK_YIELD_NS ? NETWORK_YIELD_NS : e->yield_ns;
     }
-}
-
-bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields)
-{
-    return tti_yield(yields) && (e->ranks_per_cpu <= 1 || !tti_yields_are_vain(yields));
 }

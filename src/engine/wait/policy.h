@@ -3,7 +3,6 @@
 #ifndef TTI_ENGINE_POLICY_H
 #define TTI_ENGINE_POLICY_H
 
-#include "base/wait/yielding.h"
 #include "engine/lane.h"
 
 /* Sets spin and yield times of the engine: the given ones where they are not negative, else by ranks per CPU. Reads the
@@ -13,8 +12,5 @@ void tti_wait_policy(struct tti_engine *e, int64_t spin_ns, int64_t yield_ns);
 /* Sets spin and yield times of the lane's call. A call beside the application's own threads must leave them their
  * CPUs. */
 void tti_wait_begin(struct tti_lane *lane);
-
-/* Yields, in a wait for another rank. False: the wait should sleep. */
-bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields);
 
 #endif

@@ -25,8 +25,6 @@
 
 #include "base/failure_checks.h"
 #include "base/wait/futex_waitv.h"
-#include "base/wait/yielding.h"
-#include "engine/wait/policy.h"
 #include "engine/wait/publish.h"
 
 #define SLEEP_BLIND_NS   500000 /* bound of a sleep on one word (no futex_waitv): it does not see the alarm */
@@ -47,6 +45,12 @@ void tti_backoff(void)
 #else
     atomic_signal_fence(memory_order_seq_cst);
 #endif
+}
+
+/* A rank with a CPU of its own always yields in vain. */
+bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields)
+{
+    return tti_yield(yields) && (e->ranks_per_cpu <= 1 || !tti_yields_are_vain(yields));
 }
 
 static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsigned count, int64_t until_ns)

@@ -9,6 +9,7 @@
 #ifndef TTI_ENGINE_WAIT_H
 #define TTI_ENGINE_WAIT_H
 
+#include "base/wait/yielding.h"
 #include "engine/lane.h"
 
 /* Time between two checks whether the awaited rank's process still runs. Liveness monitors notice a death much sooner.
@@ -59,5 +60,8 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
 
 /* A pause between two polls. */
 void tti_backoff(void);
+
+/* Yields, in a wait for another rank. False: the wait should sleep. */
+bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields);
 
 #endif

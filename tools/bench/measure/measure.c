@@ -20,18 +20,21 @@
 #include "bench/measure/buffers.h"
 #include "bench/measure/data.h"
 #include "bench/measure/patterns.h"
+#include "bench/measure/turns.h"
 #include "bench/roofline/roofline.h"
 #include "check/plan.h"
 
-#define WARM_UP     2
-#define FIRST       5 /* iterations before the ranks ask whether there is time for more ... */
-#define FIRST_LONG  3 /* ... of a row whose warming up took LONG_NS */
-#define LONG_NS     INT64_C(2000000000)
-#define BUDGET_NS   INT64_C(200000000) /* for a row and each kind of iteration, everything included */
-#define SLOW_NS     INT64_C(2000000)   /* a peer's call that takes so long is timed alone; such a barrier is left out */
-#define TOO_SLOW_NS INT64_C(1000000000) /* with a budget: then a row has one iteration, and larger ones lack the peer */
-#define CHECK_WHOLE ((size_t)1 << 20)   /* larger results are checked by the slice */
-#define SLICES      16
+#define WARM_UP       2
+#define FIRST         5 /* iterations before the ranks ask whether there is time for more ... */
+#define FIRST_LONG    3 /* ... of a row whose warming up took LONG_NS */
+#define LONG_NS       INT64_C(2000000000)
+#define BUDGET_NS     INT64_C(200000000) /* for a row and each kind of iteration, everything included */
+#define SLOW_NS       INT64_C(2000000) /* a peer's call that takes so long is timed alone; such a barrier is left out */
+#define TOO_SLOW_NS   INT64_C(1000000000) /* with a budget: then a row has one iteration, and larger ones lack the peer */
+#define WAIT_LEAST_NS INT64_C(500000)     /* for the ranks whose call has not ended ... */
+#define WAIT_MOST_NS  INT64_C(20000000)   /* ... as long as one's own took, but at most */
+#define CHECK_WHOLE   ((size_t)1 << 20)   /* larger results are checked by the slice */
+#define SLICES        16
 
 /* One of the alternating measurements. */
 struct side {
@@ -231,6 +234,12 @@ static bool make_persistent(struct row *row)
     return tutti_persistent_init(row->b->group, list, (size_t)row->own.batch, &call, &row->persistent) == TUTTI_OK;
 }
 
+/* For ranks whose call of MPI has not ended; not for ever, since they may need the next call of this one. */
+static int64_t most_wait_ns(int64_t took_ns)
+{
+    return took_ns < WAIT_LEAST_NS ? WAIT_LEAST_NS : took_ns < WAIT_MOST_NS ? took_ns : WAIT_MOST_NS;
+}
+
 /* One call after the other, or the list. `iteration` chooses the one whose start is timed. */
 static bool iterate(struct row *row, enum tti_bench_form form, int iteration, int64_t *sample_ns)
 {
@@ -252,7 +261,11 @@ static bool iterate(struct row *row, enum tti_bench_form form, int iteration, in
     for (int slot = 0; !is_list && slot < side->batch && status == TUTTI_OK; slot++) {
         status = call_once(row, form, &side->tensors[slot], &call, slot == timed ? &submit_ns : NULL);
     }
-    *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : tti_now_ns() - start;
+    const int64_t end = tti_now_ns();
+    *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : end - start;
+    if (b->beside) {
+        tti_bench_meet(b, end + most_wait_ns(end - start));
+    }
     /* A rank of MPICH may return from messages with some that it still has to push: its next call of MPI does that. In a
      * barrier of Tutti it would let the other rank wait for ever. Tutti runs a barrier there, too: while the peer alone
      * had one, Tutti's calls with 4 ranks on 2 CPUs took 1.17 times as long. */

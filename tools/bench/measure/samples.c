@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench/measure/turns.h"
 
 #define AWAKE_NS 20000 /* before the common start */
 
@@ -32,6 +33,9 @@ bool tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps)
         if (sleeps && good) {
             const struct timespec moment = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
             clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL);
+        }
+        if (good) {
+            tti_bench_meet(b, *start);
         }
         while (good && tti_now_ns() < *start) {
             if (b->shares_cpu) {

@@ -31,10 +31,10 @@ static uint64_t word_of(uint64_t sequence, bool last)
     return sequence * 2 + last;
 }
 
-void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop)
+void tti_hop_open(const struct tti_bench *b, const struct tti_bench_page *page, struct tti_hop *hop)
 {
     *hop = (struct tti_hop){.page = (struct tti_hop_page *)page->memory, .known = page->memory && b->size > 1};
-    static_assert(sizeof(struct tti_hop_page) <= TTI_ROOFLINE_PAGE, "one page holds both lines");
+    static_assert(sizeof(struct tti_hop_page) <= TTI_BENCH_PAGE, "one page holds both lines");
 }
 
 /* The other rank's value, once it has reached that exchange; 0 if the other rank does not arrive. */

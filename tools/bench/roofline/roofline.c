@@ -182,7 +182,7 @@ bool tti_roofline_open(struct tti_bench *b)
         tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the roofline");
         return false;
     }
-    const bool good = tti_roofline_page_open(b, &b->roofline->page);
+    const bool good = tti_bench_page_open(b, &b->roofline->page);
     tti_hop_open(b, &b->roofline->page, &b->roofline->hop);
     return good;
 }
@@ -190,7 +190,7 @@ bool tti_roofline_open(struct tti_bench *b)
 void tti_roofline_close(struct tti_bench *b)
 {
     if (b->roofline) {
-        tti_roofline_page_close(&b->roofline->page);
+        tti_bench_page_close(&b->roofline->page);
         free(b->roofline);
         b->roofline = NULL;
     }

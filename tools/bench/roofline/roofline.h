@@ -8,18 +8,9 @@
 
 #include "bench/bench.h"
 #include "bench/measure/measure.h"
+#include "bench/measure/page.h"
 
-/* ---- page.c: memory that all ranks share ---- */
-
-#define TTI_ROOFLINE_PAGE 4096 /* bytes */
-
-struct tti_roofline_page {
-    unsigned char *memory; /* zero at first; NULL on every rank if one rank could not get it */
-};
-
-/* Returning no memory is not a failure. All functions here are collective, apart from closing. */
-bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page);
-void tti_roofline_page_close(struct tti_roofline_page *page);
+/* All functions here are collective, apart from closing. */
 
 /* ---- hop.c: how long a cache line takes from rank 0 to rank 1 and back ---- */
 
@@ -32,7 +23,7 @@ struct tti_hop {
     uint64_t sequence; /* exchanges so far */
 };
 
-void tti_hop_open(const struct tti_bench *b, const struct tti_roofline_page *page, struct tti_hop *hop);
+void tti_hop_open(const struct tti_bench *b, const struct tti_bench_page *page, struct tti_hop *hop);
 /* *ns becomes 0 where the hop cannot be known. */
 bool tti_hop_measure(struct tti_bench *b, struct tti_hop *hop, double *ns);
 
@@ -48,7 +39,7 @@ struct tti_bandwidth {
 };
 
 struct tti_roofline {
-    struct tti_roofline_page page;
+    struct tti_bench_page page;
     struct tti_hop hop;
     struct tti_bandwidth sizes[TTI_ROOFLINE_SIZES]; /* the measurements so far */
     int count;

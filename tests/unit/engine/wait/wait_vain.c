@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
-#include "engine/wait/policy.h"
+#include "engine/wait/wait.h"
 #include "unit/engine/p2p/p2p_support.h"
 
 #define YIELDS_MOST 16 /* of one wait */

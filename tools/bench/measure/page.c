@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory that all ranks share, for measurements without the library: rank 0 makes a file in memory and keeps it open until
- * all ranks, processes or threads, have opened it by its path in /proc. */
-#include "bench/roofline/roofline.h"
+/* Rank 0 makes a file in memory and keeps it open until all ranks, processes or threads, have opened it by its path in
+ * /proc. */
+#include "bench/measure/page.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define BYTES ((size_t)TTI_ROOFLINE_PAGE)
+#include "bench/measure/samples.h"
+
+#define BYTES ((size_t)TTI_BENCH_PAGE)
 
 static unsigned char *map(int file)
 {
@@ -34,7 +36,7 @@ static unsigned char *open_file(int64_t process, int64_t descriptor)
     return memory;
 }
 
-bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
+bool tti_bench_page_open(struct tti_bench *b, struct tti_bench_page *page)
 {
     int file = -1;
     int64_t where[2] = {0, 0};
@@ -57,12 +59,12 @@ bool tti_roofline_page_open(struct tti_bench *b, struct tti_roofline_page *page)
         close(file);
     }
     if (good && !opened) {
-        tti_roofline_page_close(page);
+        tti_bench_page_close(page);
     }
     return good;
 }
 
-void tti_roofline_page_close(struct tti_roofline_page *page)
+void tti_bench_page_close(struct tti_bench_page *page)
 {
     if (page->memory) {
         munmap(page->memory, BYTES);
