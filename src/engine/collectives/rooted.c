@@ -15,12 +15,8 @@
  * all ranks agree on the call.
  *
  * A writer that exposes its tensor stages nothing. The readers pull the data, and the writer waits until they have. If
- * all expose their tensors:
- *   reduction   all ranks share the work
- *   gather      the leaves push their parts. The root copies its own, or, in place and with a CPU of its own, some of
- *               each. The leaves begin when the root says so (TTI_PHASE_PUSH, TTI_PHASE_SHARE), since only the root
- *               compares all calls: if it returns MISMATCH, no peer may write its output
- *   broadcast   of two ranks with a CPU each: the root pushes a half, and the leaf pulls the other
+ * all expose their tensors, ranks that would wait copy, too: in a reduction all share the work, for gather and broadcast
+ * see rooted_exposed.c.
  *
  * Phases: a writer publishes k + 1 when span k is there; the arrival covers span 0 (tti_await_span). A reader publishes
  * k + 1 when it has read span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
@@ -31,8 +27,8 @@
 #include "base/wait/yielding.h"
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/attributes.h"
+#include "engine/collectives/rooted_exposed.h"
 #include "engine/collectives/zero_copy.h"
-#include "engine/failure/corrupt.h"
 #include "engine/memory/expose.h"
 #include "engine/memory/prefetch.h"
 #include "engine/memory/stage.h"
@@ -41,7 +37,6 @@
 #define MOST_CHUNK  ((size_t)65536)
 #define CHUNKS      8
 #define YIELDS_FROM ((size_t)262144) /* staged bytes; with fewer, a yield costs more than it gains */
-#define PUSHED_FROM ((size_t)24576)  /* bytes of a part; the root of a gather pulls shorter ones sooner itself */
 
 /* Chunks so small that the readers soon begin, and so large that publishing them costs little. */
 static size_t chunk_for(size_t bytes)
@@ -71,14 +66,6 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
         const size_t spans = tti_stage_spans(lane, s->stride, s->small);
         s->room = spans / 2;
         s->report = spans / 4;
-    }
-}
-
-/* The root's own chunks [from, end). */
-static void copy_own(struct tti_lane *lane, const struct tti_stream *s, size_t from, size_t end)
-{
-    for (size_t k = from; s->own && k < end && k < s->steps; k++) {
-        s->own(lane, s, k);
     }
 }
 
@@ -116,7 +103,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
     for (size_t k = 0; k < s->steps; k++) {
         unsigned char *span;
         if (k >= s->room) {
-            copy_own(lane, s, k - s->room, k - s->room + 1);
+            tti_stream_copy_own(lane, s, k - s->room, k - s->room + 1);
         }
         if (k == s->room) { /* from here on this call waits for readers, so they must run the same call */
             status = reader >= 0 ? tti_await_one(lane, reader) : tti_await_readers(lane);
@@ -132,7 +119,7 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
             return status;
         }
     }
-    copy_own(lane, s, s->steps > s->room ? s->steps - s->room : 0, s->steps);
+    tti_stream_copy_own(lane, s, s->steps > s->room ? s->steps - s->room : 0, s->steps);
     if (prefetches) {
         tti_prefetch_request(lane, staged);
     }
@@ -140,75 +127,6 @@ static tutti_status write_spans(struct tti_lane *lane, const struct tti_stream *
         yield_to_readers(lane, staged);
     }
     return TUTTI_OK;
-}
-
-/* Where both sides copy a writer's data, the reader pulls so much, and the writer pushes the rest. */
-static size_t pulled(const struct tti_lane *lane, const struct tti_stream *s)
-{
-    return s->bytes / (size_t)lane->engine->size / TTI_PAGE * TTI_PAGE;
-}
-
-/* A leaf of a gather that exposes its tensor. The root pulls it, unless it lets the leaves push. */
-static tutti_status push_or_wait(struct tti_lane *lane, const struct tti_stream *s, int root)
-{
-    tutti_status status = tti_await_one(lane, root);
-    if (status != TUTTI_OK || (status = tti_wait_phase(lane, root, TTI_PHASE_PUSH)) != TUTTI_OK) {
-        return status;
-    }
-    /* relaxed: after the acquire of the wait. A root that lets the leaves push goes on when this rank has. */
-    const uint64_t position = atomic_load_explicit(tti_position_of(lane, root), memory_order_relaxed);
-    const bool shares = position == tti_position_at(lane, TTI_PHASE_SHARE);
-    if (!shares && position != tti_position_at(lane, TTI_PHASE_PUSH)) {
-        return TUTTI_OK; /* the root has pulled, or does not run this call, and may be in a later one */
-    }
-    if ((status = tti_attributes_names(lane, root)) != TUTTI_OK) {
-        return status;
-    }
-    if (!tti_exposes(lane, root)) {
-        return tti_fault_corrupt(lane, root, "its leave to write an output that it does not share,", position);
-    }
-    lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
-    if ((status = s->push(lane, s, root, shares ? pulled(lane, s) : 0)) != TUTTI_OK || !shares) {
-        return status;
-    }
-    tti_advance(lane, TTI_PHASE_PUSHED);
-    return tti_wait_phase(lane, root, TTI_PHASE_FINAL); /* until then the root reads this rank's tensor */
-}
-
-static tutti_status pull_from_leaves(struct tti_lane *lane, const struct tti_stream *s, size_t n)
-{
-    struct tti_engine *e = lane->engine;
-    tutti_status status = TUTTI_OK;
-    for (int i = 1; i < e->size && status == TUTTI_OK; i++) {
-        const int peer = (e->rank + i) % e->size;
-        if (tti_exposes(lane, peer)) {
-            status = s->pull(lane, s, peer, n);
-        }
-    }
-    return status;
-}
-
-/* This rank is the root of a gather, and all expose their tensors. */
-static tutti_status let_leaves_push(struct tti_lane *lane, const struct tti_stream *s)
-{
-    const bool shares = !s->own && lane->engine->ranks_per_cpu <= 1 && pulled(lane, s) > 0;
-    lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
-    tti_advance(lane, shares ? TTI_PHASE_SHARE : TTI_PHASE_PUSH);
-    copy_own(lane, s, 1, s->steps);
-    const tutti_status status = shares ? pull_from_leaves(lane, s, pulled(lane, s)) : TUTTI_OK;
-    return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_PUSHED) : status;
-}
-
-/* The root of a broadcast: pushes its share, if the only leaf exposes its output. */
-static tutti_status help_leaf(struct tti_lane *lane, const struct tti_stream *s)
-{
-    const int leaf = 1 - lane->engine->rank;
-    tutti_status status = tti_attributes_names(lane, leaf);
-    if (status == TUTTI_OK && tti_exposes(lane, leaf) &&
-        (status = s->push(lane, s, leaf, pulled(lane, s))) == TUTTI_OK) {
-        tti_advance(lane, TTI_PHASE_PUSHED);
-    }
-    return status;
 }
 
 /* The writer exposes its tensor: waits until the readers have pulled it, or, in a reduction, all have done their
@@ -227,12 +145,12 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
     }
     lane->algorithm = tti_algorithm_in_place(lane);
     if (reader >= 0) {
-        return push_or_wait(lane, s, reader);
+        return tti_exposed_leaf(lane, s, reader);
     }
-    copy_own(lane, s, 0, s->steps);
+    tti_stream_copy_own(lane, s, 0, s->steps);
     status = tti_await_readers(lane);
     if (status == TUTTI_OK && s->push && lane->engine->size == 2) {
-        status = help_leaf(lane, s);
+        status = tti_exposed_help_leaf(lane, s);
     }
     return status == TUTTI_OK ? tti_wait_phase_all(lane, TTI_PHASE_FINAL) : status;
 }
@@ -269,11 +187,7 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
     }
     lane->algorithm = tti_exposes(lane, root) ? TTI_ALGORITHM_ZERO_COPY : tti_algorithm_of_steps(s->steps);
     if (lane->algorithm == TTI_ALGORITHM_ZERO_COPY) {
-        if (!s->push || lane->output == 0) {
-            return s->pull(lane, s, root, s->bytes);
-        }
-        status = s->pull(lane, s, root, pulled(lane, s));
-        return status == TUTTI_OK ? tti_wait_phase(lane, root, TTI_PHASE_PUSHED) : status;
+        return tti_exposed_read_root(lane, s, root);
     }
     for (size_t k = 0; k < s->steps; k++) {
         if ((status = tti_await_span(lane, root, k, k + 1)) != TUTTI_OK) {
@@ -328,7 +242,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     if (status != TUTTI_OK) {
         return status;
     }
-    copy_own(lane, s, 0, 1);
+    tti_stream_copy_own(lane, s, 0, 1);
     if ((status = tti_await_all(lane)) != TUTTI_OK ||
         (status = tti_attributes_as_root(lane, leaves_wait)) != TUTTI_OK) {
         return status;
@@ -336,15 +250,15 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
     if (!s->pull && tti_all_expose(lane)) {
         return tti_run_zero_copy(lane, s->op);
     }
-    if (s->push && s->bytes >= PUSHED_FROM && tti_all_expose(lane)) {
-        return let_leaves_push(lane, s);
+    if (s->push && s->bytes >= TTI_PUSHED_FROM && tti_all_expose(lane)) {
+        return tti_exposed_gather(lane, s);
     }
     lane->algorithm = algorithm_of_root(lane, s);
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
         if ((status = read_step(lane, s, k)) == TUTTI_OK) {
             report(lane, s, k);
-            copy_own(lane, s, k + 1, k + 2);
+            tti_stream_copy_own(lane, s, k + 1, k + 2);
         }
     }
-    return status == TUTTI_OK && s->pull ? pull_from_leaves(lane, s, s->bytes) : status;
+    return status == TUTTI_OK && s->pull ? tti_exposed_pull_leaves(lane, s, s->bytes) : status;
 }
