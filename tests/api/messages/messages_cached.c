@@ -277,6 +277,50 @@ static void in_a_batch(tutti_group *g)
     exchange(g, NOTHING, false);
 }
 
+/* The place of a batch at which a message with one tag stood before gets one with another tag or length, or one that
+ * goes the other way, or one whose description the caller does not want. Each batch is made five times in a row. */
+static void other_messages_in_the_same_places(tutti_group *g)
+{
+    enum { PLACES = 6, BATCHES = 12, TIMES = 5 };
+    const int32_t me = tutti_group_rank(g);
+    if (me > 1) {
+        return;
+    }
+    for (int32_t batch = 0; batch < TIMES * BATCHES; batch++) {
+        int32_t out[PLACES][COUNT];
+        int32_t in[PLACES][COUNT] = {{0}};
+        tutti_message got[PLACES];
+        const int32_t kind = batch / TIMES;
+        const int64_t length = kind % 4 == 3 ? 2 : COUNT;
+        EXPECT_OK(tutti_batch_begin(g, NULL));
+        for (int32_t i = 0; i < PLACES; i++) {
+            const int32_t tag = 5 + (i + kind) % 3;
+            const bool wanted = (i + batch) % 2 == 0;
+            DLTensor from = tutti_tensor_1d(out[i], &length, TUTTI_I32);
+            DLTensor to = tutti_tensor_1d(in[i], &length, TUTTI_I32);
+            got[i] = (tutti_message)TUTTI_MESSAGE_INIT;
+            got[i].count = -7;
+            for (int32_t k = 0; k < COUNT; k++) {
+                out[i][k] = 1000 * batch + 100 * me + 10 * i + k;
+            }
+            for (int32_t step = 0; step < 2; step++) {
+                if ((step + i + kind) % 2 == 0) {
+                    EXPECT_OK(tutti_send(g, &from, 1 - me, tag, NULL));
+                } else {
+                    EXPECT_OK(tutti_recv(g, &to, 1 - me, tag, NULL, wanted ? &got[i] : NULL));
+                }
+            }
+        }
+        EXPECT_OK(tutti_batch_end(g, NULL));
+        for (int32_t i = 0; i < PLACES; i++) {
+            const bool wanted = (i + batch) % 2 == 0;
+            EXPECT(holds(in[i], 1000 * batch + 100 * (1 - me) + 10 * i, (int32_t)length));
+            EXPECT(length == COUNT || in[i][2] == 0);
+            EXPECT(wanted ? got[i].count == length && got[i].tag == 5 + (i + kind) % 3 : got[i].count == -7);
+        }
+    }
+}
+
 /* A batch that is left open belongs to a group that is destroyed; the next one starts empty. */
 static void left_open(tutti_group *world)
 {
@@ -356,6 +400,7 @@ static tutti_status rank(tutti_group *g, void *user)
                                                    bad_arguments,
                                                    destroyed_group,
                                                    in_a_batch,
+                                                   other_messages_in_the_same_places,
                                                    left_open,
                                                    sendrecvs,
                                                    late};

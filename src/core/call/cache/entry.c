@@ -110,6 +110,8 @@ struct tti_cached_call *tti_cached_call_to_fill(const struct tti_group *g, const
 void tti_cached_call_fill(struct tti_cached_call *entry, const struct tti_group *g,
                           const struct tti_signature *signature)
 {
+    static _Atomic uint64_t fills;
+    entry->fill = atomic_fetch_add_explicit(&fills, 1, memory_order_relaxed) + 1; /* relaxed: a number */
     entry->group = g->handle;
     entry->cached_handle = tti_handles_cache(&tti_groups, entry->group);
     entry->timeout_ms = g->timeout_ms;

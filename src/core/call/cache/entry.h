@@ -57,6 +57,7 @@ struct tti_cached_call {
     tutti_status (*run_p2p)(void *state, tutti_op *const *ops, size_t count, int64_t timeout_ms, tutti_error *error);
     int64_t shape[TTI_CACHED_DIMS]; /* op.shape */
     uint64_t seen; /* hash of the last call that missed here: the entry is filled when the call is made a second time */
+    uint64_t fill; /* number of the fill, from 1 on, among those of all threads */
     int32_t rank;
     int32_t reserved;
     struct tti_group *timed_group; /* for run_timed, which calls the engine of this group */

@@ -137,7 +137,7 @@ bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *s
     return run(group, signatures, 2, options, message, status);
 }
 
-const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
+const struct tti_cached_call *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
                                        const tutti_call *options)
 {
     struct tti_cached_call *entries = tti_thread.cached_calls;
@@ -155,7 +155,7 @@ const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tt
         tti_cached_call_succeeded(options->error, entry);
         options->error->sequence = 0; /* it has not run */
     }
-    return &entry->op;
+    return entry;
 }
 
 /* The engine runs messages to another rank between tensors on the host, if it can run several at once. */
