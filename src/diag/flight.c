@@ -330,9 +330,9 @@ void tti_flight_finish(void)
 
 /* ---- operations ----------------------------------------------------------------------------------------------- */
 
-bool tti_flight_is_timed(size_t bytes)
+size_t tti_flight_timed_from(void)
 {
-    return bytes >= TTI_FLIGHT_TIMED || atomic_load_explicit(&full, memory_order_relaxed);
+    return atomic_load_explicit(&full, memory_order_relaxed) ? 0 : TTI_FLIGHT_TIMED;
 }
 
 static uint64_t reserve(unsigned char *m, uint64_t count)
@@ -341,7 +341,8 @@ static uint64_t reserve(unsigned char *m, uint64_t count)
     return atomic_fetch_add_explicit(&head_of(m)->next, count, memory_order_relaxed) + 1;
 }
 
-static inline struct tti_flight_entry *put(unsigned char *m, uint64_t number, const struct tti_flight_entry *entry)
+static inline __attribute__((always_inline)) struct tti_flight_entry *put(unsigned char *m, uint64_t number,
+                                                                          const struct tti_flight_entry *entry)
 {
     struct tti_flight_entry *e = entry_of(m, number);
     const struct tti_flight_op *what = &entry->what;

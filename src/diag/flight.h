@@ -62,8 +62,13 @@ int64_t *tti_flight_put(const struct tti_flight_group *group, uint64_t number, c
 void tti_flight_settle(uint64_t number, int64_t sequence, tutti_status status, int64_t ended_ns);
 void tti_flight_count(tutti_operation kind, uint64_t calls, uint64_t bytes, uint64_t failures);
 
-/* Whether an operation of so many bytes is timed. Then it uses no tally. */
-bool tti_flight_is_timed(size_t bytes);
+/* From so many bytes on an operation is timed. Then it uses no tally. */
+size_t tti_flight_timed_from(void);
+
+static inline bool tti_flight_is_timed(size_t bytes)
+{
+    return bytes >= tti_flight_timed_from();
+}
 
 /* A tally for calls of one kind by one thread, or NULL; of messages, with one tag. Its release adds it to the counters,
  * and adds one entry for its calls. */

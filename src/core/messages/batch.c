@@ -207,9 +207,9 @@ static size_t bytes_of(const tutti_op *op)
 }
 
 /* The time now for a message that is timed, read once for all; else 0. */
-static int64_t time_of(const tutti_op *op, int64_t *now)
+static inline int64_t time_of(const tutti_op *op, size_t timed_from, int64_t *now)
 {
-    if (!tti_flight_is_timed(bytes_of(op))) {
+    if (bytes_of(op) < timed_from) {
         return 0;
     }
     *now = *now == 0 ? tti_now_ns() : *now;
@@ -231,13 +231,14 @@ static uint64_t begin(const struct tti_call *c, struct notes *n)
 {
     const struct tti_flight_group *flight = c->group->flight;
     const uint64_t first = tti_flight_reserve(flight, n->count);
+    const size_t timed_from = tti_flight_timed_from();
     int64_t now = 0;
     for (size_t i = 0; i < n->count; i++) {
         struct noted *m = &n->each[i];
         tutti_op *op = &m->op;
         reset(op);
         if (first != 0) {
-            op->waits_since = tti_flight_put(flight, first + i, op, bytes_of(op), time_of(op, &now));
+            op->waits_since = tti_flight_put(flight, first + i, op, bytes_of(op), time_of(op, timed_from, &now));
         }
         if (m->message_out) {
             m->message = (tutti_message)TUTTI_MESSAGE_INIT;
@@ -252,6 +253,7 @@ static void end(const struct notes *n, uint64_t first, tutti_status status)
     uint64_t calls[2] = {0};
     uint64_t bytes[2] = {0};
     uint64_t failures[2] = {0};
+    const size_t timed_from = tti_flight_timed_from();
     int64_t now = 0;
     for (size_t i = 0; i < n->count; i++) {
         const struct noted *m = &n->each[i];
@@ -261,7 +263,7 @@ static void end(const struct notes *n, uint64_t first, tutti_status status)
             *m->message_out = m->message;
         }
         if (first != 0) {
-            tti_flight_settle(first + i, m->op.sequence, own_status, time_of(&m->op, &now));
+            tti_flight_settle(first + i, m->op.sequence, own_status, time_of(&m->op, timed_from, &now));
             calls[kind]++;
             bytes[kind] += bytes_of(&m->op);
             failures[kind] += own_status != TUTTI_OK;

@@ -138,7 +138,7 @@ bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *s
 }
 
 const struct tti_cached_call *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
-                                       const tutti_call *options)
+                                                     const tutti_call *options)
 {
     struct tti_cached_call *entries = tti_thread.cached_calls;
     struct tti_cached_call *entry = entries ? tti_cached_call_at(entries, group, signature->what) : NULL;

@@ -22,7 +22,7 @@ bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *s
 /* The entry of a message that a batch collects, with its descriptor, checked and valid until the next call; NULL: it is
  * not in the cache, or has more or fewer dimensions than one. Fills the error of the options. */
 const struct tti_cached_call *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
-                                       const tutti_call *options);
+                                                     const tutti_call *options);
 
 /* Stores a message that has passed its checks. */
 void tti_message_cache_store(const struct tti_call *c, const struct tti_signature *signature, const tutti_op *op);
