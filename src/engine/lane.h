@@ -19,6 +19,7 @@
 #include "engine/memory/heap.h"
 #include "engine/memory/layout.h"
 #include "engine/tuning/tuning.h"
+#include "engine/wait/spin.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 
@@ -121,7 +122,6 @@ struct tti_lane {
     enum tti_half half;               /* the part of this call that runs now                          */
     int32_t background;               /* of the call for which tti_wait_begin has set spin_polls and yield_ns */
     unsigned spin_polls;              /* of the current call: polls before it yields                  */
-    unsigned slow_waits;              /* so far: some of them are trials, see wait/wait.c             */
     int64_t yield_ns;                 /* of the current call: yielding before it sleeps               */
     uint64_t call;                    /* number of the current call, from 1                           */
     uint64_t credit;                  /* every peer has arrived at this call                          */
@@ -150,13 +150,13 @@ struct tti_lane {
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
     /* what only large calls and long waits use */
-    struct tti_stage rings[2];       /* the second one may have no bytes: see memory/stage.c */
-    struct tti_stage *stage;         /* the one in use        */
-    uint32_t publications;           /* of large calls, or those in the small ring */
-    uint32_t probes;                 /* calls in which the distance may be measured */
-    double publish_ticks;            /* time to change a line that another rank has read: a running average */
-    uint8_t halvings[TTI_MAX_RANKS]; /* of spin_polls, for each publisher; 0 = the full spin pays          */
-    _Atomic uint64_t holds_heap;     /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
+    struct tti_stage rings[2];            /* the second one may have no bytes: see memory/stage.c */
+    struct tti_stage *stage;              /* the one in use        */
+    uint32_t publications;                /* of large calls, or those in the small ring */
+    uint32_t probes;                      /* calls in which the distance may be measured */
+    double publish_ticks;                 /* time to change a line that another rank has read: a running average */
+    struct tti_spin spins[TTI_MAX_RANKS]; /* for each publisher                                            */
+    _Atomic uint64_t holds_heap;          /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
 };
 
 struct tti_engine {

@@ -103,6 +103,7 @@ struct tti_peer {
     uint32_t large_sends;         /* so far, of those that may be offered like that */
     uint64_t fetches;             /* acknowledgements seen ... */
     uint64_t fetched[TTI_OFFERS]; /* ... the last ones */
+    struct tti_spin spin;         /* for its next message */
     const char *impossible;       /* the number that it has published of records that it was never sent; or NULL */
     /* receiving from it */
     uint32_t open_recvs;           /* receives that name it or have matched one of its messages, and are not done */

@@ -25,24 +25,33 @@
 bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
 {
     const struct tti_slot *slot = tti_slot(e, peer, e->rank, number);
-    const bool shared = e->ranks_per_cpu > 1; /* the sender may need this very CPU */
-    const unsigned polls = EAGER_POLLS + (shared ? 0 : e->spin_polls / 2);
-    for (unsigned i = 0; i < polls; i++) {
+    for (unsigned i = 0; i < EAGER_POLLS; i++) {
         if (tti_slot_has(slot, number)) {
             return true;
         }
-        if (i >= EAGER_POLLS) {
-            tti_backoff();
-        }
     }
-    if (!shared || !tti_yield_pays()) {
+    const bool shared = e->ranks_per_cpu > 1; /* the sender may need this very CPU */
+    struct tti_spin *spin = &e->p2p->peers[peer].spin;
+    const unsigned full = shared ? 0 : e->spin_polls / 2;
+    const unsigned polls = tti_spin_polls(spin, full);
+    for (unsigned i = 0; i < polls; i++) {
+        if (tti_slot_has(slot, number)) {
+            tti_spin_succeeded(spin, polls == full);
+            return true;
+        }
+        tti_backoff();
+    }
+    if ((!shared && e->yield_ns == 0) || !tti_yield_pays()) {
         return false;
     }
     struct tti_yields yields = {.now_ns = tti_now_ns()};
     bool pays = true;
-    for (unsigned i = 0; pays && i < EAGER_YIELDS; i++) {
+    for (unsigned i = 0; pays && i < (shared ? EAGER_YIELDS : TTI_SPIN_YIELDS); i++) {
         pays = tti_yield_to_ranks(e, &yields);
         if (tti_slot_has(slot, number)) {
+            if (i < TTI_SPIN_YIELDS) {
+                tti_spin_failed(spin);
+            }
             return true;
         }
     }
@@ -238,6 +247,35 @@ bool tti_p2p_test(struct tti_posting *p)
     return end_if_over(p, status);
 }
 
+/* The least spin for one of those that are awaited. */
+static unsigned polls_of(const struct tti_p2p_wait_monitor *v)
+{
+    const unsigned full = v->p && v->count <= 2 ? v->e->spin_polls : v->e->spin_polls / 4;
+    unsigned polls = full;
+    for (int i = 0; i < v->count; i++) {
+        const unsigned own = tti_spin_polls(&v->e->p2p->peers[v->awaited[i].publisher].spin, full);
+        polls = own < polls ? own : polls;
+    }
+    return polls;
+}
+
+/* From those that let this rank go on, while it spun or because it yielded. */
+static void learn(const struct tti_p2p_wait_monitor *v, bool spun)
+{
+    for (int i = 0; i < v->count; i++) {
+        struct tti_spin *spin = &v->e->p2p->peers[v->awaited[i].publisher].spin;
+        /* relaxed: a hint */
+        if (atomic_load_explicit(v->awaited[i].word, memory_order_relaxed) == v->seen[i]) {
+            continue;
+        }
+        if (spun) {
+            tti_spin_succeeded(spin, false);
+        } else {
+            tti_spin_failed(spin);
+        }
+    }
+}
+
 /* Yields, or sleeps after a visit of all peers. */
 static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, uint32_t alarm, int64_t deadline)
 {
@@ -253,6 +291,9 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
     if (!sleeps) {
         v->yields.now_ns = now;
         v->yield_until = tti_yield_to_ranks(e, &v->yields) ? v->yield_until : now;
+        if (v->yield_count <= TTI_SPIN_YIELDS) {
+            learn(v, false);
+        }
         return TUTTI_OK;
     }
     /* seq_cst: pairs with tti_p2p_wake */
@@ -268,12 +309,15 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
 static tutti_status wait_for_event(struct tti_p2p_wait_monitor *v, int64_t until_ns)
 {
     struct tti_engine *e = v->e;
-    unsigned polls = v->yield_until != 0 ? 0 : v->p && v->count <= 2 ? e->spin_polls : e->spin_polls / 4;
+    const unsigned polls = v->yield_until != 0 ? 0 : polls_of(v);
     for (unsigned i = 0; i < polls; i++) {
         if (i >= EAGER_POLLS) {
             tti_backoff();
         }
         if (tti_p2p_has_event(v)) {
+            if (i >= EAGER_POLLS) {
+                learn(v, true);
+            }
             return TUTTI_OK;
         }
     }

@@ -4,10 +4,7 @@
  * FUTEX_WAIT). policy.c sets how long. After a few milliseconds every waiting rank sleeps, and wakes every 5 ms only to
  * check for failures.
  *
- * Spinning is useless if the publisher needs this very CPU. No count of CPUs shows that: the scheduler may keep two
- * ranks on one CPU for a while. So each lane adapts its spin to each publisher. If the spin failed but one of the next
- * few yields succeeded, the next spin is half as long. If the spin succeeded, the next one is twice as long. From time
- * to time a lane tries the full spin, since a short one can fail for other reasons; if it succeeds, all are full again.
+ * Each lane adapts its spin to each publisher (spin.h).
  *
  * The sleeping protocol; publish.c has the other side, and explains why it works:
  *   waiter     fetch_or its bit into the publisher's mask; barrier on all CPUs, unless publishers exchange; read word
@@ -30,9 +27,6 @@
 #define SLEEP_BLIND_NS   500000 /* bound of a sleep on one word (no futex_waitv): it does not see the alarm */
 #define POLLS_PER_CHECK  64     /* polls of the word for one check of the alarm */
 #define YIELDS_PER_CHECK 8      /* yields for one check of failures and of the time */
-#define QUICK_YIELDS     4      /* within so many, the publisher can have run on this CPU */
-#define HALVINGS_MOST    8      /* of the spin: to some 0.2 us */
-#define TRIAL_EVERY      64     /* of so many slow waits one has the full spin */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
 
@@ -184,7 +178,6 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
 {
     struct tti_engine *e = lane->engine;
     tutti_status status;
-    uint8_t *halvings = &lane->halvings[publisher];
     int64_t yield_until = lane->yield_ns > 0 && tti_yield_pays() ? now + lane->yield_ns : now;
     int64_t next_check_ns = now + TTI_LIVENESS_CHECK_NS;
     struct tti_yields yields = {.now_ns = now};
@@ -193,8 +186,8 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
         /* acquire: pairs with the release in tti_publish_for */
         uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
         if (seen >= target) {
-            if (i > 1 && i <= 1 + QUICK_YIELDS && !slept && *halvings < HALVINGS_MOST) {
-                ++*halvings;
+            if (i > 1 && i <= 1 + TTI_SPIN_YIELDS && !slept) {
+                tti_spin_failed(&lane->spins[publisher]);
             }
             return TUTTI_OK;
         }
@@ -237,16 +230,15 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
                               int publisher)
 {
     tutti_status status;
-    uint8_t *halvings = &lane->halvings[publisher];
-    const bool trial = ++lane->slow_waits % TRIAL_EVERY == 0;
-    const unsigned polls = lane->spin_polls >> (trial ? 0 : *halvings);
+    struct tti_spin *spin = &lane->spins[publisher];
+    const unsigned polls = tti_spin_polls(spin, lane->spin_polls);
     _Atomic uint64_t *polled = ahead;
     for (unsigned i = 1; i <= polls; i++) {
         tti_backoff();
         /* acquire: pairs with the release in tti_publish_for */
         if (atomic_load_explicit(polled, memory_order_acquire) >= target) {
             if (polled == word) {
-                *halvings = trial || *halvings == 0 ? 0 : (uint8_t)(*halvings - 1);
+                tti_spin_succeeded(spin, polls == lane->spin_polls);
                 return TUTTI_OK;
             }
             polled = word;
