@@ -97,6 +97,7 @@ static size_t place_arrays(struct tti_lane *lane, unsigned char *block, size_t s
     lane->inputs = take(block, &used, size, sizeof(*lane->inputs));
     lane->outputs = take(block, &used, size, sizeof(*lane->outputs));
     lane->remote = take(block, &used, size, sizeof(*lane->remote));
+    lane->spins = take(block, &used, size, sizeof(*lane->spins));
     lane->reported_delta = take(block, &used, size, sizeof(*lane->reported_delta));
     lane->mismatch_reported = take(block, &used, size, sizeof(*lane->mismatch_reported));
     lane->mismatched = take(block, &used, size, sizeof(*lane->mismatched));
@@ -170,6 +171,11 @@ static void take_homes(struct tti_engine *e, const struct tti_engine_options *op
     }
     e->pause_ns = covering->pause_ns;
     e->ticks_per_ns = covering->ticks_per_ns;
+    for (int i = 0; i < e->layout.lanes; i++) {
+        for (int r = 0; r < e->size; r++) {
+            tti_spin_copy(&e->lanes[i].spins[r], &covering->lanes[0].spins[options->covered_ranks[r]]);
+        }
+    }
 }
 
 tutti_status tti_engine_create(const struct tti_engine_options *options, struct tti_engine **engine, tutti_error *error)

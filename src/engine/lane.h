@@ -150,13 +150,13 @@ struct tti_lane {
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
     /* what only large calls and long waits use */
-    struct tti_stage rings[2];            /* the second one may have no bytes: see memory/stage.c */
-    struct tti_stage *stage;              /* the one in use        */
-    uint32_t publications;                /* of large calls, or those in the small ring */
-    uint32_t probes;                      /* calls in which the distance may be measured */
-    double publish_ticks;                 /* time to change a line that another rank has read: a running average */
-    struct tti_spin spins[TTI_MAX_RANKS]; /* for each publisher                                            */
-    _Atomic uint64_t holds_heap;          /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
+    struct tti_stage rings[2];   /* the second one may have no bytes: see memory/stage.c */
+    struct tti_stage *stage;     /* the one in use        */
+    uint32_t publications;       /* of large calls, or those in the small ring */
+    uint32_t probes;             /* calls in which the distance may be measured */
+    double publish_ticks;        /* time to change a line that another rank has read: a running average */
+    struct tti_spin *spins;      /* for each publisher                                            */
+    _Atomic uint64_t holds_heap; /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
 };
 
 struct tti_engine {

@@ -53,10 +53,18 @@ static bool sleep_unless(const struct tti_root *root, int rank, bool (*is_over)(
 void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engine *e, bool (*is_over)(void *user),
                    void *user, int64_t until_ns)
 {
-    bool over = is_over(user);
-    for (unsigned i = 0; i < e->spin_polls && !over; i++) {
+    if (is_over(user)) {
+        return;
+    }
+    struct tti_spin *spin = &root->engine->lanes[0].spins[rank];
+    const unsigned polls = tti_spin_polls(spin, e->spin_polls);
+    bool over = false;
+    for (unsigned i = 0; i < polls; i++) {
         tti_backoff();
-        over = is_over(user);
+        if (is_over(user)) {
+            tti_spin_succeeded(spin, polls == e->spin_polls);
+            return;
+        }
     }
     int64_t now = tti_now_ns();
     struct tti_yields yields = {.now_ns = now};
@@ -65,9 +73,13 @@ void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engin
         if (now >= yield_until) {
             over = sleep_unless(root, rank, is_over, user, until_ns);
             now = tti_now_ns();
-        } else if (!(over = is_over(user))) {
+        } else {
             yield_until = tti_yield_to_ranks(e, &yields) ? yield_until : now;
             now = yields.now_ns;
+            over = is_over(user);
+            if (over && yields.count <= TTI_SPIN_YIELDS) {
+                tti_spin_failed(spin);
+            }
         }
     }
 }

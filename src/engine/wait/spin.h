@@ -23,6 +23,13 @@ struct tti_spin {
     _Atomic uint8_t waits;
 };
 
+/* What was learnt in another group of the same processes. */
+static inline void tti_spin_copy(struct tti_spin *to, const struct tti_spin *from)
+{
+    atomic_store_explicit(&to->halvings, atomic_load_explicit(&from->halvings, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
 /* Polls of the next wait. */
 static inline unsigned tti_spin_polls(struct tti_spin *s, unsigned full)
 {
