@@ -171,9 +171,10 @@ static void take_homes(struct tti_engine *e, const struct tti_engine_options *op
     }
     e->pause_ns = covering->pause_ns;
     e->ticks_per_ns = covering->ticks_per_ns;
-    for (int i = 0; i < e->layout.lanes; i++) {
-        for (int r = 0; r < e->size; r++) {
-            tti_spin_copy(&e->lanes[i].spins[r], &covering->lanes[0].spins[options->covered_ranks[r]]);
+    for (int r = 0; r < e->size; r++) {
+        const struct tti_spin *learnt = &covering->lanes[0].spins[options->covered_ranks[r]];
+        for (int i = 0; i < e->layout.lanes; i++) {
+            tti_spin_copy(&e->lanes[i].spins[r], learnt);
         }
     }
 }

@@ -4,7 +4,7 @@
  *
  * A lane is one sequence of collective calls; one thread at a time runs calls on it. This header has types and the
  * arithmetic of addresses only. Every other file of the engine may include it, and it includes none of them but layout,
- * heap and tuning.
+ * heap, tuning and spin.
  */
 #ifndef TTI_ENGINE_LANE_H
 #define TTI_ENGINE_LANE_H

@@ -44,7 +44,7 @@ struct tti_bench {
     uint64_t number;               /* of the next call: gives every call its own data */
     int64_t lead_ns;               /* how far ahead the ranks set a common start; 0 = they have no common clock */
     bool shares_cpu;               /* there are more ranks than CPUs */
-    struct tti_bench_turns *turns; /* NULL = each rank has a CPU, or the ranks share no memory */
+    struct tti_bench_turns *turns; /* NULL = each rank has a CPU, the ranks share no memory, or Tutti is alone */
     struct tti_beside *beside;     /* NULL = Tutti is alone */
     struct tti_roofline *roofline; /* NULL = not wanted */
     tutti_error error;

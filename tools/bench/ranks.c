@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "bench/beside/beside.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/buffers.h"
 #include "bench/measure/data.h"
 #include "bench/measure/turns.h"

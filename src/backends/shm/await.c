@@ -74,7 +74,7 @@ void tti_shm_await(const struct tti_root *root, int rank, const struct tti_engin
             over = sleep_unless(root, rank, is_over, user, until_ns);
             now = tti_now_ns();
         } else {
-            yield_until = tti_yield_to_ranks(e, &yields) ? yield_until : now;
+            yield_until = tti_yield_to_ranks(root->engine, &yields) ? yield_until : now;
             now = yields.now_ns;
             over = is_over(user);
             if (over && yields.count <= TTI_SPIN_YIELDS) {

@@ -175,6 +175,7 @@ static void note(struct noted *to, const struct tti_cached_call *from, tutti_mes
         to->op.shape = &to->shape;
         to->shape = (int64_t)from->op.count;
         to->fill = from->fill;
+        to->op.message = NULL; /* that of the entry is of an earlier call */
         to->message_out = NULL;
     }
     to->op.src = from->op.src;
@@ -227,7 +228,7 @@ static void reset(tutti_op *op)
 }
 
 /* Prepares and records each message. Returns the number of the first one's entry; 0: none is recorded. */
-static uint64_t begin(const struct tti_call *c, struct notes *n)
+static uint64_t begin_messages(const struct tti_call *c, struct notes *n)
 {
     const struct tti_flight_group *flight = c->group->flight;
     const uint64_t first = tti_flight_reserve(flight, n->count);
@@ -248,7 +249,7 @@ static uint64_t begin(const struct tti_call *c, struct notes *n)
 }
 
 /* Records each outcome, and hands over what was received. */
-static void end(const struct notes *n, uint64_t first, tutti_status status)
+static void end_messages(const struct notes *n, uint64_t first, tutti_status status)
 {
     uint64_t calls[2] = {0};
     uint64_t bytes[2] = {0};
@@ -275,9 +276,9 @@ static void end(const struct notes *n, uint64_t first, tutti_status status)
 
 static tutti_status run_notes(struct tti_call *c, struct notes *n)
 {
-    const uint64_t first = begin(c, n);
+    const uint64_t first = begin_messages(c, n);
     const tutti_status status = tti_call_run_p2p(c, n->ops, n->count);
-    end(n, first, status);
+    end_messages(n, first, status);
     return status;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather and broadcast of exposed tensors. One copy moves each byte; the ranks that would wait meanwhile copy, too.
+ * Gather, broadcast and scatter of exposed tensors. One copy moves each byte; the ranks that would wait meanwhile copy, too.
  *
  *   gather      all expose their tensors: the leaves push their parts. The root copies its own, or, in place and with a
  *               CPU of its own, some of each. The leaves begin when the root says so (TTI_PHASE_PUSH, TTI_PHASE_SHARE),
  *               since only the root compares all calls: if it returns MISMATCH, no peer may write its output
  *   broadcast   of two ranks with a CPU each: the root pushes a half, and the leaf pulls the other
+ *   scatter     each leaf pulls its part
  *
  * Cost: gather one hop more than a root that pulls, and P - 1 copies at the same time instead of one after the other;
  * broadcast half of the copy. docs/decisions/0050 has figures.

@@ -64,7 +64,7 @@ static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_BITS  24
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
 #define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
-/* See rooted.c. The root of a gather: the leaves may copy to its output their parts / all but what it copies itself. And
+/* See rooted_exposed.c. The root of a gather: the leaves may copy to its output their parts / all but what it copies itself. And
  * a rank that has copied its share to another one's output. */
 #define TTI_PHASE_PUSH   (TTI_PHASE_FINAL - 3)
 #define TTI_PHASE_SHARE  (TTI_PHASE_FINAL - 2)

@@ -21,6 +21,7 @@ void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine
     v->yield_count = 0;
     v->yields = (struct tti_yields){.now_ns = 0};
     v->yield_until = 0;
+    v->spun = false;
 }
 
 /* Adds the words by which the peer lets requests of this rank go on. */

@@ -14,9 +14,11 @@ struct tti_p2p_wait_monitor {
     bool ready;            /* there is more to do at once */
     int count;
     uint32_t completed_seen;
+    /* of all waits together: once its yields are in vain, each of them sleeps */
     uint32_t yield_count;
     struct tti_yields yields;
     int64_t yield_until;
+    bool spun; /* in vain, in the first one of them */
     uint64_t seen[TTI_MAX_RANKS];
     struct tti_awaited awaited[TTI_MAX_RANKS];
 };

@@ -103,7 +103,7 @@ struct tti_peer {
     uint32_t large_sends;         /* so far, of those that may be offered like that */
     uint64_t fetches;             /* acknowledgements seen ... */
     uint64_t fetched[TTI_OFFERS]; /* ... the last ones */
-    struct tti_spin spin;         /* for its next message */
+    struct tti_spin spin;         /* for its next message, without a request */
     const char *impossible;       /* the number that it has published of records that it was never sent; or NULL */
     /* receiving from it */
     uint32_t open_recvs;           /* receives that name it or have matched one of its messages, and are not done */
@@ -137,6 +137,7 @@ struct tti_p2p {
     _Atomic uint32_t completed;          /* counts ended requests; a futex of threads that wait for messages */
     _Atomic uint32_t sleepers;           /* threads that sleep on it */
     _Atomic uint32_t tests;              /* relaxed: of postings */
+    struct tti_spin spin;                /* of waits for requests, whichever peers they are with */
     _Atomic uint32_t wakes;              /* counts calls that make waiting threads return */
     uint32_t worker_wakes_seen;          /* these three by tti_p2p_wait_any, which one thread calls */
     uint32_t worker_alarm_seen;

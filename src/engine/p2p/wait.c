@@ -49,7 +49,7 @@ bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
     for (unsigned i = 0; pays && i < (shared ? EAGER_YIELDS : TTI_SPIN_YIELDS); i++) {
         pays = tti_yield_to_ranks(e, &yields);
         if (tti_slot_has(slot, number)) {
-            if (i < TTI_SPIN_YIELDS) {
+            if (full > 0 && i < TTI_SPIN_YIELDS) {
                 tti_spin_failed(spin);
             }
             return true;
@@ -247,35 +247,6 @@ bool tti_p2p_test(struct tti_posting *p)
     return end_if_over(p, status);
 }
 
-/* The least spin for one of those that are awaited. */
-static unsigned polls_of(const struct tti_p2p_wait_monitor *v)
-{
-    const unsigned full = v->p && v->count <= 2 ? v->e->spin_polls : v->e->spin_polls / 4;
-    unsigned polls = full;
-    for (int i = 0; i < v->count; i++) {
-        const unsigned own = tti_spin_polls(&v->e->p2p->peers[v->awaited[i].publisher].spin, full);
-        polls = own < polls ? own : polls;
-    }
-    return polls;
-}
-
-/* From those that let this rank go on, while it spun or because it yielded. */
-static void learn(const struct tti_p2p_wait_monitor *v, bool spun)
-{
-    for (int i = 0; i < v->count; i++) {
-        struct tti_spin *spin = &v->e->p2p->peers[v->awaited[i].publisher].spin;
-        /* relaxed: a hint */
-        if (atomic_load_explicit(v->awaited[i].word, memory_order_relaxed) == v->seen[i]) {
-            continue;
-        }
-        if (spun) {
-            tti_spin_succeeded(spin, false);
-        } else {
-            tti_spin_failed(spin);
-        }
-    }
-}
-
 /* Yields, or sleeps after a visit of all peers. */
 static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, uint32_t alarm, int64_t deadline)
 {
@@ -291,8 +262,9 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
     if (!sleeps) {
         v->yields.now_ns = now;
         v->yield_until = tti_yield_to_ranks(e, &v->yields) ? v->yield_until : now;
-        if (v->yield_count <= TTI_SPIN_YIELDS) {
-            learn(v, false);
+        if (v->spun && v->yield_count <= TTI_SPIN_YIELDS && tti_p2p_has_event(v)) {
+            v->spun = false;
+            tti_spin_failed(&e->p2p->spin);
         }
         return TUTTI_OK;
     }
@@ -309,18 +281,18 @@ static tutti_status yield_or_sleep(struct tti_p2p_wait_monitor *v, int64_t now, 
 static tutti_status wait_for_event(struct tti_p2p_wait_monitor *v, int64_t until_ns)
 {
     struct tti_engine *e = v->e;
-    const unsigned polls = v->yield_until != 0 ? 0 : polls_of(v);
+    const unsigned full = v->p && v->count <= 2 ? e->spin_polls : e->spin_polls / 4;
+    const unsigned polls = v->yield_until != 0 ? 0 : tti_spin_polls(&e->p2p->spin, full);
     for (unsigned i = 0; i < polls; i++) {
         if (i >= EAGER_POLLS) {
             tti_backoff();
         }
         if (tti_p2p_has_event(v)) {
-            if (i >= EAGER_POLLS) {
-                learn(v, true);
-            }
+            tti_spin_succeeded(&e->p2p->spin, polls == full);
             return TUTTI_OK;
         }
     }
+    v->spun = v->spun || polls > 0;
     int64_t now = tti_now_ns();
     uint32_t alarm = v->p ? 0 : e->p2p->worker_alarm_seen; /* only the worker waits without a posting */
     int64_t deadline = until_ns;

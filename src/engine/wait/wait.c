@@ -41,7 +41,7 @@ void tti_backoff(void)
 #endif
 }
 
-/* A rank with a CPU of its own always yields in vain. */
+/* With a CPU for each rank, every yield is in vain. */
 bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields)
 {
     return tti_yield(yields) && (e->ranks_per_cpu <= 1 || !tti_yields_are_vain(yields));

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "bench/beside/plugin.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/buffers.h"
 #include "bench/measure/data.h"
 #include "bench/measure/patterns.h"
-#include "bench/measure/samples.h"
 
 #define SETTINGS 64 /* at most */
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "bench/beside/beside.h"
 #include "bench/beside/ratio.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/buffers.h"
 #include "bench/measure/data.h"
 #include "bench/measure/patterns.h"
@@ -263,7 +264,7 @@ static bool iterate(struct row *row, enum tti_bench_form form, int iteration, in
     }
     const int64_t end = tti_now_ns();
     *sample_ns = form == TTI_BENCH_SUBMIT ? submit_ns : end - start;
-    if (b->beside) {
+    if (b->beside && !has(b, TTI_BENCH_NEIGHBOUR)) {
         tti_bench_meet(b, end + most_wait_ns(end - start));
     }
     /* A rank of MPICH may return from messages with some that it still has to push: its next call of MPI does that. In a

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench/measure/samples.h"
+#include "bench/measure/agree.h"
 
 #define BYTES ((size_t)TTI_BENCH_PAGE)
 

@@ -14,15 +14,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/turns.h"
 
 #define AWAKE_NS 20000 /* before the common start */
-
-bool tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op)
-{
-    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_I64);
-    return tutti_all_reduce(b->control, &t, &t, op, TUTTI_CALL(.error = &b->error)) == TUTTI_OK;
-}
 
 bool tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps)
 {

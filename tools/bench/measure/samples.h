@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Times, and agreements between the ranks. */
+/* Times. Where a bool is returned, false means that b->error has the details. */
 #ifndef TTI_BENCH_MEASURE_SAMPLES_H
 #define TTI_BENCH_MEASURE_SAMPLES_H
 
@@ -12,8 +12,6 @@ struct tti_bench_times {
     double max_us;
 };
 
-/* Combines int64 numbers of all ranks, in place. False: b->error has the details, here and below. */
-bool tti_bench_agree(struct tti_bench *b, int64_t *values, int64_t count, tutti_reduce_op op);
 /* Waits until all ranks are there; *start becomes the moment from which this rank's time counts. `sleeps`: the rank
  * sleeps until shortly before that moment, so that threads of a library get its CPU; else it spins. */
 bool tti_bench_barrier(struct tti_bench *b, int64_t *start, bool sleeps);

@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "bench/measure/page.h"
-#include "bench/measure/samples.h"
 
 #define YIELDS 4
 #define NAP_NS 50000 /* timers add as much */
@@ -27,16 +27,22 @@ struct tti_bench_turns {
 
 bool tti_bench_turns_open(struct tti_bench *b)
 {
+    struct tti_bench_page page;
     if (!b->shares_cpu || b->lead_ns == 0 || b->size > MOST) {
         return true;
     }
-    b->turns = calloc(1, sizeof(*b->turns));
-    int64_t made = b->turns != NULL;
-    const bool good = tti_bench_agree(b, &made, 1, TUTTI_MIN) && (!made || tti_bench_page_open(b, &b->turns->page));
-    if (!made || !b->turns->page.memory) {
-        tti_bench_turns_close(b);
+    if (!tti_bench_page_open(b, &page)) {
+        return false;
     }
-    return good;
+    if (page.memory && !(b->turns = calloc(1, sizeof(*b->turns)))) {
+        tti_bench_page_close(&page);
+        tti_error_set(&b->error, TUTTI_NO_MEMORY, "no memory for the meetings of the ranks");
+        return false;
+    }
+    if (b->turns) {
+        b->turns->page = page;
+    }
+    return true;
 }
 
 void tti_bench_turns_close(struct tti_bench *b)
@@ -90,7 +96,7 @@ void tti_bench_meet(struct tti_bench *b, int64_t until_ns)
     b->turns->met++;
     atomic_store_explicit(meetings_of(b, b->rank), b->turns->met, memory_order_relaxed); /* as above */
     while (!are_here(b) && tti_now_ns() < until_ns) {
-        if (!pass_cpu_on()) {
+        if (!pass_cpu_on() && tti_now_ns() + 2 * NAP_NS < until_ns) {
             nanosleep(&nap, NULL);
         }
     }

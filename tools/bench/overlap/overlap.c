@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/data.h"
 #include "bench/report/table.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/host/cpu.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/patterns.h"
-#include "bench/measure/samples.h"
 #include "info/info.h"
 #include "kernels/kernels.h"
 

@@ -10,6 +10,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
+#include "bench/measure/agree.h"
 
 #define LINE       128 /* two cache lines, which some CPUs fetch together */
 #define TRIALS     16

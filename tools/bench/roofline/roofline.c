@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "bench/measure/agree.h"
 #include "bench/measure/collectives.h"
 #include "kernels/kernels.h"
 

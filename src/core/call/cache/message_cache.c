@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends and receives in the call cache (entry.h). A hit compares the signature and the addresses, then runs the engine
- * with the descriptor of the entry; in a batch the descriptor is copied instead. No lane is taken, as in a collective's
+ * with the descriptor of the entry; a batch copies the descriptor instead. No lane is taken, as in a collective's
  * hit (call_cache.c): messages do not wait for one another. Two atomic operations, for the handle of the group, and
  * those of the flight recorder for messages that it times.
  */

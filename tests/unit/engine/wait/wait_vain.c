@@ -15,7 +15,7 @@
 #include "engine/wait/wait.h"
 #include "unit/engine/p2p/p2p_support.h"
 
-#define YIELDS_MOST 16 /* of one wait */
+#define YIELDS_MOST 32 /* of one wait: 8, or 8 before it posts a request and 8 after */
 
 static _Atomic int yields;
 
