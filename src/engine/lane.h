@@ -155,7 +155,7 @@ struct tti_lane {
     uint32_t publications;       /* of large calls, or those in the small ring */
     uint32_t probes;             /* calls in which the distance may be measured */
     double publish_ticks;        /* time to change a line that another rank has read: a running average */
-    struct tti_spin *spins;      /* for each publisher                                            */
+    struct tti_spin *spins;      /* for each publisher */
     _Atomic uint64_t holds_heap; /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
 };
 

@@ -10,9 +10,9 @@
  * three, then seven, up to 63. Each short yield halves that number.
  *
  * A yield may also be in vain. It passes the CPU on within a session or control group only, and launchers give each
- * rank a session of its own (MPICH's mpiexec, torchrun). There the kernel first lets the rank catch up
- * that has had less time than the others of its CPU. It yields in vain for milliseconds, and the rank that it awaits
- * gets no time. A thread that sleeps passes the CPU on to any other.
+ * rank a session of its own (MPICH's mpiexec, torchrun). There the kernel first lets the rank catch up that has had
+ * less time than the others of its CPU. It yields in vain for milliseconds, and the rank that it awaits gets no time. A
+ * thread that sleeps passes the CPU on to any other.
  */
 #include "base/wait/yielding.h"
 
@@ -57,15 +57,17 @@ static void count_short(void)
     }
 }
 
-/* The kernel counts each time that this thread gave the CPU to another one. */
-static void count_changes(struct tti_yields *y)
+long tti_changes_of_thread(void)
 {
     struct rusage used;
-    if (getrusage(RUSAGE_THREAD, &used) == 0) {
-        const long changes = used.ru_nvcsw + used.ru_nivcsw;
-        y->vain = y->count > COUNT_EVERY && changes == y->changes;
-        y->changes = changes;
-    }
+    return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw + used.ru_nivcsw : -1;
+}
+
+static void count_changes(struct tti_yields *y)
+{
+    const long changes = tti_changes_of_thread();
+    y->vain = changes >= 0 && y->count > COUNT_EVERY && changes == y->changes;
+    y->changes = changes;
 }
 
 bool tti_yield(struct tti_yields *y)
@@ -87,9 +89,4 @@ bool tti_yield(struct tti_yields *y)
         count_short();
     }
     return !is_long || !last;
-}
-
-bool tti_yields_are_vain(const struct tti_yields *y)
-{
-    return y->vain;
 }

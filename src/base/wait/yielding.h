@@ -9,19 +9,18 @@
 /* Whether a wait that begins to yield now should do so. False: it should sleep at once. */
 bool tti_yield_pays(void);
 
+/* How often this thread has given its CPU to another one, as the kernel counts; negative: it does not say. */
+long tti_changes_of_thread(void);
+
 /* The yields of one wait; .now_ns: the time at its beginning. */
 struct tti_yields {
     int64_t now_ns; /* after the last yield */
     unsigned count;
-    long changes; /* of thread on this CPU, that this thread has seen until the last count */
-    bool vain;
+    long changes; /* of thread, until the last count */
+    bool vain;    /* further ones let no other thread run: where that one may be awaited, the wait should sleep */
 };
 
 /* Yields. False: the wait should sleep, since other threads compute on this CPU. */
 bool tti_yield(struct tti_yields *y);
-
-/* Whether further yields of this wait would be in vain. A thread that may have to wait for another one of this CPU
- * should sleep then. */
-bool tti_yields_are_vain(const struct tti_yields *y);
 
 #endif

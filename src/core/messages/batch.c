@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/call/cache/entry.h"
 #include "core/call/cache/message_cache.h"
 #include "core/call/task.h"
 #include "core/group/backend/engines.h"
@@ -30,7 +29,7 @@
 /* A message of the call cache. */
 struct noted {
     _Alignas(64) tutti_op op;
-    uint64_t fill; /* of the entry that `op` is a copy of; 0: of none */
+    uint64_t fill; /* of the descriptor that `op` is a copy of; 0: of none */
     tutti_message *message_out;
     int64_t shape;
     tutti_message message;
@@ -168,18 +167,18 @@ static bool make_room(struct notes *n)
     return true;
 }
 
-static void note(struct noted *to, const struct tti_cached_call *from, tutti_message *message)
+static void note(struct noted *to, const tutti_op *from, uint64_t fill, tutti_message *message)
 {
-    if (to->fill != from->fill) {
-        to->op = from->op;
+    if (to->fill != fill) {
+        to->op = *from;
         to->op.shape = &to->shape;
-        to->shape = (int64_t)from->op.count;
-        to->fill = from->fill;
-        to->op.message = NULL; /* that of the entry is of an earlier call */
+        to->shape = (int64_t)from->count;
+        to->fill = fill;
+        to->op.message = NULL; /* that of the cache is of an earlier call */
         to->message_out = NULL;
     }
-    to->op.src = from->op.src;
-    to->op.dst = from->op.dst;
+    to->op.src = from->src;
+    to->op.dst = from->dst;
     if (message || to->message_out) {
         to->op.message = message ? &to->message : NULL;
         to->message_out = message;
@@ -193,12 +192,13 @@ bool tti_batch_note_cached(const tutti_group *group, const struct tti_signature 
     if (!b || b->group != group || b->first || tti_thread.open_scopes != 1) {
         return false;
     }
-    const struct tti_cached_call *entry = tti_message_cache_find(group, s, options);
+    uint64_t fill = 0;
+    const tutti_op *op = tti_message_cache_find(group, s, options, &fill);
     struct notes *n = &b->notes;
-    if (!entry || (n->count == n->room && !make_room(n))) {
+    if (!op || (n->count == n->room && !make_room(n))) {
         return false;
     }
-    note(&n->each[n->count++], entry, message);
+    note(&n->each[n->count++], op, fill, message);
     return true;
 }
 

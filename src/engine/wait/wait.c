@@ -44,7 +44,7 @@ void tti_backoff(void)
 /* With a CPU for each rank, every yield is in vain. */
 bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields)
 {
-    return tti_yield(yields) && (e->ranks_per_cpu <= 1 || !tti_yields_are_vain(yields));
+    return tti_yield(yields) && (e->ranks_per_cpu <= 1 || !yields->vain);
 }
 
 static void sleep_on(const struct tti_engine *e, struct tti_waitv *entries, unsigned count, int64_t until_ns)

@@ -9,11 +9,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait/yielding.h"
 #include "bench/measure/page.h"
 
 #define YIELDS 4
@@ -70,21 +70,15 @@ static bool are_here(const struct tti_bench *b)
     return true;
 }
 
-static long changes_of_thread(void)
-{
-    struct rusage used = {.ru_nvcsw = 0};
-    getrusage(RUSAGE_THREAD, &used);
-    return used.ru_nvcsw + used.ru_nivcsw;
-}
-
-/* Yields a few times; false: no other thread ran on this CPU. */
+/* Yields a few times; false: no other thread ran on this CPU. Not by tti_yield, whose state belongs to what is
+ * measured. */
 static bool pass_cpu_on(void)
 {
-    const long before = changes_of_thread();
+    const long before = tti_changes_of_thread();
     for (int i = 0; i < YIELDS; i++) {
         sched_yield();
     }
-    return changes_of_thread() != before;
+    return tti_changes_of_thread() != before;
 }
 
 void tti_bench_meet(struct tti_bench *b, int64_t until_ns)

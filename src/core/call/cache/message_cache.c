@@ -137,8 +137,8 @@ bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *s
     return run(group, signatures, 2, options, message, status);
 }
 
-const struct tti_cached_call *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
-                                                     const tutti_call *options)
+const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
+                                       const tutti_call *options, uint64_t *fill)
 {
     struct tti_cached_call *entries = tti_thread.cached_calls;
     struct tti_cached_call *entry = entries ? tti_cached_call_at(entries, group, signature->what) : NULL;
@@ -155,7 +155,8 @@ const struct tti_cached_call *tti_message_cache_find(const tutti_group *group, c
         tti_cached_call_succeeded(options->error, entry);
         options->error->sequence = 0; /* it has not run */
     }
-    return entry;
+    *fill = entry->fill;
+    return &entry->op;
 }
 
 /* The engine runs messages to another rank between tensors on the host, if it can run several at once. */

@@ -7,7 +7,6 @@
 
 #include "core/call/cache/signature.h"
 
-struct tti_cached_call;
 struct tti_call;
 
 /* Runs a message that is in the cache; *status is the outcome. False: nothing was done. `message`, which is checked, gets
@@ -19,10 +18,11 @@ bool tti_message_cache_run(tutti_group *group, const struct tti_signature *signa
 bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *signatures, const tutti_call *options,
                                tutti_message *message, tutti_status *status);
 
-/* The entry of a message that a batch collects, with its descriptor, checked and valid until the next call; NULL: it is
- * not in the cache, or has more or fewer dimensions than one. Fills the error of the options. */
-const struct tti_cached_call *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
-                                                     const tutti_call *options);
+/* The checked descriptor of a message that a batch collects, valid until the next call; NULL: it is not in the cache, or
+ * has more or fewer dimensions than one. *fill is a number from 1 on: where it is the same, the descriptors differ in
+ * their addresses and outcomes only. Fills the error of the options. */
+const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
+                                       const tutti_call *options, uint64_t *fill);
 
 /* Stores a message that has passed its checks. */
 void tti_message_cache_store(const struct tti_call *c, const struct tti_signature *signature, const tutti_op *op);
