@@ -5,7 +5,7 @@
  *   word 1   low 32 | the user's tag 32
  * The form says what `more` and `low` are:
  *   count    the number of elements, in 59 bits: the tensor has one dimension
- *   shape    low is tutti_op.shape_code, more the number of elements, or MANY
+ *   shape    low is tutti_op.shape_code, more a code of the number of elements
  *   counts   a hash of 59 bits: parts of different length
  * Rooted operations have no counts; their form has a bit that says whether the caller has set TUTTI_CANCELLABLE.
  *
@@ -23,8 +23,9 @@
 
 enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
 
-#define MORE_BITS 27
-#define MANY      ((UINT64_C(1) << MORE_BITS) - 1)
+#define MANY      (UINT64_C(1) << 26) /* the upper one of the 27 bits of `more` */
+#define HASHED    (UINT64_C(1) << 25)
+#define ODD_BITS  19
 #define CODE_BITS 29
 #define CODE_HASH 7u
 
@@ -86,6 +87,26 @@ uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except)
                 : CODE_HASH << CODE_BITS | (uint32_t)(hash & ((1u << CODE_BITS) - 1));
 }
 
+/* The number of elements in 27 bits: itself below MANY. Else odd << zeros if the odd part is short, as for most large
+ * tensors, or a hash. */
+static uint64_t elements_code(uint64_t count)
+{
+    if (count < MANY) {
+        return count;
+    }
+    const uint64_t zeros = (uint64_t)__builtin_ctzll(count);
+    const uint64_t odd = count >> zeros;
+    return odd >> ODD_BITS == 0 ? MANY | zeros << ODD_BITS | odd : MANY | HASHED | mix(0, count) % HASHED;
+}
+
+/* False: the code has only a hash of the number. */
+static bool elements_of(uint64_t code, uint64_t *count)
+{
+    const bool hashed = code >= MANY && (code & HASHED);
+    *count = code < MANY ? code : hashed ? 0 : code % (1u << ODD_BITS) << ((code ^ MANY) >> ODD_BITS);
+    return !hashed;
+}
+
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
 {
     op = op->whole ? op->whole : op; /* ranks compare the call, not the chunks that it runs in */
@@ -102,7 +123,7 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
         form = FORM_COUNTS;
     } else if (form == FORM_SHAPE) {
         low = op->shape_code;
-        more = op->count < MANY ? op->count : MANY;
+        more = elements_code(op->count);
     }
     form |= tti_operation_is_rooted(op->kind) && (op->flags & TUTTI_CANCELLABLE) ? FORM_CANCELLABLE : 0;
     descriptor[0] = (uint64_t)(op->kind & 31) | (uint64_t)(op->dtype & 31) << 5 | (uint64_t)(op->redop & 15) << 10 |
@@ -202,12 +223,14 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
     t->capacity -= used;
 }
 
-static void add_shape(struct text *t, uint32_t code, uint64_t count)
+static void add_shape(struct text *t, uint32_t code, uint64_t more)
 {
     const unsigned ndim = code >> CODE_BITS;
+    uint64_t count;
+    const bool counted = elements_of(more, &count);
     if (ndim < 2 || ndim > CODE_DIMS_MOST) {
-        add(t, count < MANY ? ", %llu elements in shape #%x" : ", at least %llu elements in shape #%x",
-            (unsigned long long)count, (unsigned)(code & ((1u << CODE_BITS) - 1)));
+        add(t, counted ? ", %llu elements" : ", at least %llu elements", (unsigned long long)(counted ? count : MANY));
+        add(t, " in shape #%x", (unsigned)(code & ((1u << CODE_BITS) - 1)));
         return;
     }
     const unsigned bits = length_bits[ndim];
@@ -217,7 +240,7 @@ static void add_shape(struct text *t, uint32_t code, uint64_t count)
         before *= length > 0 ? length : 1;
         add(t, "%s%llu", d == 0 ? ", [" : ", ", (unsigned long long)length);
     }
-    if (count < MANY) {
+    if (counted) {
         add(t, ", %llu]", (unsigned long long)(count / before));
     } else {
         add(t, ", ...]");

@@ -107,7 +107,9 @@ static void shapes_are_named(void **state)
         {2, {12, 1}, "all_reduce(i32 max, [12, 1])"},
         {3, {2, 3, 50000}, "all_reduce(i32 max, [2, 3, 50000])"},
         {4, {2, 3, 5, 7}, "all_reduce(i32 max, [2, 3, 5, 7])"},
-        {2, {1 << 20, 1 << 20}, "all_reduce(i32 max, [1048576, ...])"},
+        {2, {1 << 20, 1 << 20}, "all_reduce(i32 max, [1048576, 1048576])"},
+        {2, {151936, 8192}, "all_reduce(i32 max, [151936, 8192])"},
+        {2, {3, (1 << 26) + 1}, "all_reduce(i32 max, [3, ...])"},
         {4, {1, 1, 1, 511}, "all_reduce(i32 max, [1, 1, 1, 511])"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -176,6 +178,30 @@ static void shapes_of_one_count_differ(void **state)
     }
 }
 
+/* Shapes that differ in their last length only, with so many elements that the descriptor has no room for the number. */
+static void large_shapes_differ(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t ndim;
+        int64_t first[5]; /* all lengths but the last */
+    } rows[] = {{2, {2}}, {2, {1}}, {3, {3, 5}}, {4, {1, 2, 3}}, {3, {1 << 20, 2}}, {6, {2, 1, 2, 1, 2}}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int bits = 20; bits < 34; bits++) {
+            int64_t shape[6];
+            memcpy(shape, rows[i].first, sizeof(rows[i].first));
+            shape[rows[i].ndim - 1] = INT64_C(1) << bits;
+            const tutti_op a = shaped(rows[i].ndim, shape);
+            const int64_t factors[] = {2, 3, 4, 1024};
+            for (size_t f = 0; f < sizeof(factors) / sizeof(factors[0]); f++) {
+                shape[rows[i].ndim - 1] = factors[f] << bits;
+                const tutti_op b = shaped(rows[i].ndim, shape);
+                assert_true(differ(&a, &b));
+            }
+        }
+    }
+}
+
 /* Parts of different length: the rank does not count, all lengths and the shape do. */
 static void parts_of_different_length(void **state)
 {
@@ -228,6 +254,7 @@ int main(void)
         cmocka_unit_test(marks_are_reported),
         cmocka_unit_test(shapes_are_named),
         cmocka_unit_test(shapes_of_one_count_differ),
+        cmocka_unit_test(large_shapes_differ),
         cmocka_unit_test(parts_of_different_length),
         cmocka_unit_test(short_room),
     };
