@@ -8,6 +8,7 @@
 
 #include "api/async/enqueue.h"
 #include "api/collectives/parts.h"
+#include "base/error.h"
 #include "engine/descriptor.h"
 
 static void describe_variable(const struct tti_checker *k, const struct tti_view *in, const struct tti_view *out,
@@ -139,6 +140,11 @@ static tutti_status all_to_all_v(const struct tti_checker *k, const DLTensor *in
     }
     if (tti_views_overlap(&in, &out)) {
         return tti_reject(k, "output overlaps input; all_to_all has no in-place form");
+    }
+    if (k->c->group_size == 1 && *sent->counts != *received->counts) { /* backends compare what two ranks say */
+        return tti_error_set(k->c->error, TUTTI_MISMATCH,
+                             "%s: the only rank sends %lld rows to itself but expects %lld", k->function,
+                             (long long)*sent->counts, (long long)*received->counts);
     }
     op.dim = dim;
     op.count = in.count;

@@ -110,6 +110,29 @@ static void all_to_all_v(tutti_group *g)
     EXPECT_USABLE(g);
 }
 
+/* A rank without others has to agree with itself, in each form, before anything is written. */
+static tutti_status only_rank(tutti_group *g, void *user)
+{
+    (void)user;
+    tutti_error e;
+    const int64_t fewer = ROWS - 1;
+    const int64_t rows = ROWS;
+    struct lists l;
+    make(&l, ROWS);
+    DLTensor in = tutti_tensor_1d(l.in, &fewer, TUTTI_F32);
+    tutti_work *work = NULL;
+    memset(l.out, 0, sizeof(l.out));
+    EXPECT_ERROR(&e, TUTTI_MISMATCH, "sends 8 rows to itself but expects 9",
+                 tutti_all_to_all_v(g, &in, &l.joined, 0, &fewer, NULL, &rows, NULL, OPTIONS));
+    EXPECT_ERROR(&e, TUTTI_MISMATCH, "sends 8 rows to itself but expects 9",
+                 tutti_all_to_all_v_async(g, &in, &l.joined, 0, &fewer, NULL, &rows, NULL, OPTIONS, &work));
+    for (int i = 0; i < ROWS; i++) {
+        EXPECT(l.out[i] == 0);
+    }
+    EXPECT_USABLE(g);
+    return TUTTI_OK;
+}
+
 static tutti_status rank(tutti_group *g, void *user)
 {
     (void)user;
@@ -122,5 +145,6 @@ static tutti_status rank(tutti_group *g, void *user)
 int main(void)
 {
     test_ranks(RANKS, rank);
+    test_ranks(1, only_rank);
     return test_result();
 }
