@@ -4,6 +4,7 @@
  * slow path. Every call here follows a similar call, and differs from it in one property.
  */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "api/check.h"
 #include "time_limits.h"
@@ -227,6 +228,25 @@ static void test_options(tutti_group *group)
     EXPECT_USABLE(group);
 }
 
+/* The options of a caller of an older version end where it knew of no more: nothing behind them is read. */
+static void test_older_callers(tutti_group *group)
+{
+    const size_t page = 4096;
+    unsigned char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(memory != MAP_FAILED && mprotect(memory + page, page, PROT_NONE) == 0);
+    static const size_t sizes[] = {80, 72, 24};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && memory != MAP_FAILED; i++) {
+        tutti_call *older = (tutti_call *)(memory + page - sizes[i]);
+        memset(older, 0, sizes[i]);
+        older->size = (uint32_t)sizes[i];
+        reduce_twice(group);
+        for (int round = 0; round < 3; round++) {
+            EXPECT_OK(tutti_barrier(group, round == 1 ? NULL : older));
+        }
+    }
+    munmap(memory, 2 * page);
+}
+
 /* The rank's own part in its place, elsewhere, and at a forbidden place. */
 static void test_parts(tutti_group *group)
 {
@@ -359,6 +379,7 @@ static tutti_status rank_main(tutti_group *group, void *user)
     test_memory(group);
     test_types_and_shapes(group);
     test_options(group);
+    test_older_callers(group);
     test_parts(group);
     test_roots(group);
     test_mismatch(group);

@@ -157,6 +157,28 @@ static void bad_arguments(tutti_group *g)
     three_times(g);
 }
 
+/* Numbers that are no ranks, chosen so that the cache finds an entry of a barrier for them. */
+static void peers_that_look_like_kinds(tutti_group *g)
+{
+    int32_t values[COUNT] = {0};
+    tutti_error e;
+    DLTensor t = tensor_of(values);
+    for (int round = 0; round < 3; round++) {
+        EXPECT_OK(tutti_barrier(g, NULL));
+    }
+    uint32_t inverse = 1; /* of 151, modulo 2^32: each step doubles the number of right bits */
+    for (int step = 0; step < 5; step++) {
+        inverse *= 2 - 151 * inverse;
+    }
+    const int32_t to = (int32_t)(inverse * (uint32_t)(TUTTI_OP_BARRIER - TUTTI_OP_SEND));
+    const int32_t from = (int32_t)(inverse * (uint32_t)(TUTTI_OP_BARRIER - TUTTI_OP_RECV));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "peer", tutti_send(g, &t, to, 0, TUTTI_CALL(.error = &e)));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "peer", tutti_recv(g, &t, from, 0, TUTTI_CALL(.error = &e), NULL));
+    EXPECT_OK(tutti_batch_begin(g, &e));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "peer", tutti_send(g, &t, to, 0, TUTTI_CALL(.error = &e)));
+    EXPECT_OK(tutti_batch_end(g, NULL));
+}
+
 /* A group's handle is stale after it was destroyed, and so it is for the cache. */
 static void destroyed_group(tutti_group *world)
 {
@@ -398,6 +420,7 @@ static tutti_status rank(tutti_group *g, void *user)
                                                    other_peers_and_tags,
                                                    other_shapes,
                                                    bad_arguments,
+                                                   peers_that_look_like_kinds,
                                                    destroyed_group,
                                                    in_a_batch,
                                                    other_messages_in_the_same_places,

@@ -150,16 +150,19 @@ static inline bool tti_cached_call_matches(struct tti_cached_call *entry, const 
     return true;
 }
 
-/* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. */
+/* Options that leave the call what it is. Few branches, since nearly all of them are zero nearly always. A caller of an
+ * older version has fewer. */
 static inline bool tti_cached_call_has_defaults(const struct tti_cached_call *entry, const tutti_call *o)
 {
+    if (o->size != sizeof(*o)) {
+        return false;
+    }
     const uint64_t unusual = (uintptr_t)o->callback | (uintptr_t)o->stream | (uintptr_t)o->token |
                              (uint64_t)o->operation_id | (uint64_t)(uint32_t)o->wire;
     uint64_t scale;
     memcpy(&scale, &o->scale, sizeof(scale));
     const bool unscaled = scale == 0 || scale == TTI_ONE;
-    return o->size == sizeof(*o) && (o->flags | o->tag | unusual) == 0 && o->lane == entry->op.lane &&
-           o->timeout_ms >= -1 && unscaled;
+    return (o->flags | o->tag | unusual) == 0 && o->lane == entry->op.lane && o->timeout_ms >= -1 && unscaled;
 }
 
 /* Whether a call with these options, whose defaults are filled in, may be cached. */

@@ -6,9 +6,11 @@
 #include <stdint.h>
 #include <tutti/backend.h>
 
+#define TTI_NO_COLLECTIVE UINT32_MAX /* root -1 */
+
 struct tti_signature {
     uint64_t what;         /* kind and reduce op; or kind, peer and tag */
-    uint64_t where;        /* dim and root; or 0 */
+    uint64_t where;        /* dim and root; or TTI_NO_COLLECTIVE */
     const DLTensor *input; /* NULL, or ignored by the slow path, if this rank has none */
     const DLTensor *output;
 };
@@ -23,12 +25,14 @@ static inline struct tti_signature tti_signature_of(tutti_operation kind, tutti_
 }
 
 /* A message: `tensor` is the output of a receive, the input of a send. Its peer is in the upper half of `what`, where
- * the kind is less than 151, so that messages to several peers have entries of their own. */
+ * the kind is less than 151, so that messages to several peers have entries of their own. A number that is no peer can
+ * look like a kind there. */
 static inline struct tti_signature tti_signature_of_message(tutti_operation kind, int32_t peer, int32_t tag,
                                                             const DLTensor *tensor)
 {
     const uint32_t kind_and_peer = (uint32_t)kind + 151 * (uint32_t)peer;
     return (struct tti_signature){.what = (uint64_t)kind_and_peer << 32 | (uint32_t)tag,
+                                  .where = TTI_NO_COLLECTIVE,
                                   .input = kind == TUTTI_OP_SEND ? tensor : NULL,
                                   .output = kind == TUTTI_OP_SEND ? NULL : tensor};
 }
