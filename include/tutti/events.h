@@ -30,7 +30,8 @@ typedef struct tutti_event {
     tutti_operation operation;
     int32_t lane;
     int64_t operation_id; /* 0 if its call gave none */
-    tutti_work *work;     /* its handle; stale if it was released */
+    tutti_work *work;     /* its handle; stale if it was released. A persistent operation owns its handles: another
+                             release, and a queue, get BAD_STATE */
     const tutti_error *error;
 } tutti_event;
 TUTTI_STATIC_ASSERT(sizeof(tutti_event) == 16 + 8 + 2 * sizeof(void *), "no padding");

@@ -30,7 +30,7 @@ TUTTI_API tutti_status tutti_queue_create(tutti_queue **queue, tutti_error *erro
 
 /**
  * Adds a work as the last member. After OK the queue owns it. INVALID_ARGUMENT for NULL; BAD_STATE for a stale handle
- * or a work that is in a queue.
+ * or a work that is in a queue or belongs to a persistent operation.
  */
 TUTTI_API tutti_status tutti_queue_enqueue(tutti_queue *queue, tutti_work *work, tutti_error *error);
 

@@ -136,7 +136,10 @@ TUTTI_API tutti_status tutti_work_cancelled(tutti_work *work, int32_t *cancelled
  */
 TUTTI_API tutti_status tutti_work_eventfd(tutti_work *work, int *fd, tutti_error *error);
 
-/** Releases the handle, at any time. A running operation goes on, and its callback still runs. */
+/**
+ * Releases the handle, at any time. A running operation goes on, and its callback still runs. BAD_STATE for a stale
+ * handle, and for one of a persistent operation.
+ */
 TUTTI_API tutti_status tutti_work_release(tutti_work *work);
 
 /* ---- works of the caller's own ----------------------------------------------------------------------------------- */

@@ -164,13 +164,5 @@ tutti_status tutti_work_eventfd(tutti_work *work, int *fd, tutti_error *error)
 
 tutti_status tutti_work_release(tutti_work *work)
 {
-    tutti_status status;
-    struct tti_work *w = tti_work_acquire(work, &status);
-    if (!w) {
-        return status;
-    }
-    tti_work_push(w); /* no thread may wait for it later */
-    status = tti_work_retire(w) ? TUTTI_OK : TUTTI_BAD_STATE;
-    tti_work_drop(w);
-    return status;
+    return tti_work_release(work, false);
 }

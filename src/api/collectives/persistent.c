@@ -12,6 +12,7 @@
 #include "api/collectives/collectives.h"
 #include "base/error.h"
 #include "base/operation.h"
+#include "core/async/work/work.h"
 #include "core/group/group_table.h"
 
 struct tti_handle_table tti_persistents = {.kind = TTI_KIND_PERSISTENT, .name = "persistent operations"};
@@ -179,7 +180,7 @@ static void destroy(struct tti_persistent *p)
             tti_flight_tally_give(o->tally);
         }
         if (o->kept || i < running) {
-            tutti_work_release(p->works[i]);
+            tti_work_release(p->works[i], true);
         }
     }
     pthread_mutex_destroy(&p->lock);

@@ -38,10 +38,11 @@ static tutti_status start_first(struct tti_persistent *p, size_t i, tutti_error 
     }
     k.task->tally = o->tally;
     k.work->is_kept = o->is_direct;
+    k.work->is_owned = true;
     status = tti_collective_start(&k, status, &p->works[i]);
     if (status == TUTTI_OK && o->is_direct) {
         if (o->kept) {
-            tutti_work_release(before);
+            tti_work_release(before, true);
         }
         o->kept = k.work;
     }
@@ -172,7 +173,7 @@ static tutti_status collect(struct tti_persistent *p, tutti_error *error)
                 tti_persistent_report("persistent_wait", p->count, i, &cause, &p->outcome);
             }
             if (!kept) {
-                tutti_work_release(p->works[i]);
+                tti_work_release(p->works[i], true);
             }
         }
         if (tti_run_outranks(p->refused, p->status)) {

@@ -178,7 +178,8 @@ static tutti_status add(struct tti_queue *q, struct tti_work *w, tutti_error *er
     if (!tti_work_claim_for_queue(w)) {
         m->next = q->spare;
         q->spare = m;
-        return tti_error_set(error, TUTTI_BAD_STATE, "queue_enqueue: the work is in a queue already");
+        return tti_error_set(error, TUTTI_BAD_STATE,
+                             "queue_enqueue: the work is in a queue already, or belongs to a persistent operation");
     }
     *m = (struct tti_queue_member){
         .watch = {.ended = member_ended}, .queue = q, .work = w, .serial = q->next_serial++, .users = 1};

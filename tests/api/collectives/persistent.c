@@ -4,6 +4,7 @@
  * with strided tensors and options; cancel; and what bad input and a bad order of the calls get.
  */
 #include <pthread.h>
+#include <tutti/queue.h>
 
 #include "api/bad_inputs.h"
 #include "time_limits.h"
@@ -537,6 +538,42 @@ static void test_group_end(tutti_group *g)
     EXPECT_OK(tutti_persistent_release(running, &e));
 }
 
+struct taker {
+    tutti_queue *queue;
+    int refused;
+};
+
+static void try_to_take(const tutti_event *event, void *user)
+{
+    struct taker *t = user;
+    tutti_error e;
+    t->refused += tutti_queue_enqueue(t->queue, event->work, &e) == TUTTI_BAD_STATE &&
+                  tutti_work_release(event->work) == TUTTI_BAD_STATE;
+}
+
+/* Handlers of events get the handles of a persistent operation, which stay its own, for kept works and others. */
+static void test_owned_handles(tutti_group *g, const tutti_call *call)
+{
+    tutti_error e;
+    tutti_events *events = NULL;
+    struct taker taker = {0};
+    int32_t value = 1;
+    tutti_persistent *p = make_sum(g, &value, call);
+    EXPECT_OK(tutti_events_create(g, &events, &e));
+    EXPECT_OK(tutti_queue_create(&taker.queue, &e));
+    EXPECT_OK(tutti_events_on_complete(events, try_to_take, &taker, NULL, &e));
+    for (int run = 1; run <= 3; run++) {
+        value = 1;
+        EXPECT_OK(tutti_persistent_start(p, &e));
+        EXPECT_OK(tutti_persistent_wait(p, TUTTI_FOREVER, &e));
+        EXPECT(value == RANKS);
+    }
+    EXPECT_OK(tutti_events_destroy(events, &e)); /* all handlers have returned */
+    EXPECT(taker.refused == 3);
+    EXPECT_OK(tutti_queue_destroy(taker.queue, &e));
+    EXPECT_OK(tutti_persistent_release(p, &e));
+}
+
 static int32_t rank_main(tutti_group *g, void *user)
 {
     (void)user;
@@ -556,6 +593,8 @@ static int32_t rank_main(tutti_group *g, void *user)
     test_waiting_threads(g);
     test_start_arrives(g);
     test_freed_memory(g);
+    test_owned_handles(g, NULL);
+    test_owned_handles(g, TUTTI_CALL(.operation_id = 7));
     test_group_end(g);
     return 0;
 }

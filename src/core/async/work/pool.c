@@ -107,6 +107,7 @@ struct tti_work *tti_work_make(void)
     w->runner = NULL;
     w->has_result = false;
     w->is_kept = false;
+    w->is_owned = false;
     w->watches = NULL;
     w->first = NULL;
     w->batch = NULL;

@@ -76,6 +76,7 @@ struct tti_work {
     int64_t newest_events; /* object of the group when it started; 0: there was none */
     bool worker_only;      /* only the lane's thread runs it, with its callback and event handlers */
     bool has_result;
+    bool is_owned; /* a persistent operation uses the handle again and again, and nobody else ends its life */
     bool is_kept; /* started again and again (tti_start_again): its task needs nothing but the engine of its group, and
                      nothing reads its error if it ends OK, unless an event does */
     struct tti_task task;

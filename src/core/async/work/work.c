@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/operation.h"
 #include "core/async/token.h"
+#include "core/async/work/pool.h"
 #include "core/async/work/stage.h"
 #include "core/group/group_table.h"
 
@@ -139,9 +140,26 @@ void tti_work_push(struct tti_work *w)
     }
 }
 
+tutti_status tti_work_release(tutti_work *handle, bool by_owner)
+{
+    tutti_status status;
+    struct tti_work *w = tti_work_acquire(handle, &status);
+    if (!w) {
+        return status;
+    }
+    status = TUTTI_BAD_STATE;
+    if (w->is_owned == by_owner) {
+        tti_work_push(w); /* no thread may wait for it later */
+        status = tti_work_retire(w) ? TUTTI_OK : TUTTI_BAD_STATE;
+    }
+    tti_work_drop(w);
+    return status;
+}
+
 bool tti_work_claim_for_queue(struct tti_work *w)
 {
-    return !(atomic_fetch_or_explicit(&w->state, TTI_FLAG_ENQUEUED, memory_order_relaxed) & TTI_FLAG_ENQUEUED);
+    return !w->is_owned &&
+           !(atomic_fetch_or_explicit(&w->state, TTI_FLAG_ENQUEUED, memory_order_relaxed) & TTI_FLAG_ENQUEUED);
 }
 
 /* ---- cancelling ------------------------------------------------------------------------------------------------- */

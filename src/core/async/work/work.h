@@ -56,7 +56,10 @@ bool tti_work_fired(struct tti_token_link *link);
 /* Whether it has ended CANCELLED, or will. */
 bool tti_work_is_cancelled(const struct tti_work *w);
 
-/* Puts the work into a queue: false if it is in one already. */
+/* tutti_work_release. BAD_STATE if another one owns the handle; `by_owner`: this is a call of that one. */
+tutti_status tti_work_release(tutti_work *handle, bool by_owner);
+
+/* Puts the work into a queue: false if another one owns the handle, or it is in one already. */
 bool tti_work_claim_for_queue(struct tti_work *w);
 
 #endif
