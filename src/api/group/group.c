@@ -191,17 +191,24 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
  * the operation may return before that. */
 #define ENDING_MS 100
 
-/* How long to wait for the users of a group: after an abort running calls return soon, and in idle lanes all operations
- * are about to end. */
-static int64_t users_wait_ms(struct tti_group *g)
+/* Until when to wait for the users of a group, from begun_ns on. In idle lanes all operations are about to end. After an
+ * abort running calls and the operations of the library return soon, if a thread runs these. */
+static int64_t wait_for_users_until(struct tti_group *g, int64_t begun_ns)
 {
     bool idle = true;
     for (int32_t lane = 0; lane < g->lanes; lane++) {
         idle = idle && tti_lane_is_idle(&g->lane_queues[lane]);
     }
+    int64_t wait_ms = idle ? ENDING_MS : 0;
     /* acquire: pairs with tti_recover_abort */
-    const bool aborted = atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0;
-    return tti_in_callback(g) ? 0 : aborted ? g->timeout_ms : idle ? ENDING_MS : 0;
+    if (atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0) {
+        const struct tti_group_users users = tti_group_users(g);
+        for (int32_t lane = 0; lane < g->lanes; lane++) {
+            tti_lane_push(&g->lane_queues[lane]);
+        }
+        wait_ms = users.calls + users.works > users.of_application ? g->timeout_ms : ENDING_MS;
+    }
+    return tti_deadline_ns(begun_ns, tti_in_callback(g) ? 0 : wait_ms);
 }
 
 tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
@@ -209,9 +216,13 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     tutti_status status = TUTTI_OK;
     struct tti_group *g = tti_api_hold(group, "group_destroy", error, &status);
     const int32_t rank = g ? g->rank : -1;
-    const int64_t until = g ? tti_deadline_ns(tti_now_ns(), users_wait_ms(g)) : 0;
+    const int64_t begun = tti_now_ns();
     int pause = 0;
-    while (g && (status = tti_group_end(g)) != TUTTI_OK) {
+    while (g) {
+        const int64_t until = wait_for_users_until(g, begun);
+        if ((status = tti_group_end(g)) == TUTTI_OK) {
+            break;
+        }
         const bool again = tti_retry_sleep(&pause, until);
         g = tti_api_hold(group, "group_destroy", error, &status);
         if (g && !again) {
@@ -239,12 +250,12 @@ static void check_idle(void *handle, void *user)
     if (!g) {
         return;
     }
-    const int64_t until = tti_deadline_ns(tti_now_ns(), users_wait_ms(g));
+    const int64_t begun = tti_now_ns();
     struct tti_group_users users;
     int pause = 0;
     do {
         users = tti_group_users(g);
-    } while (users.works + users.calls > 0 && tti_retry_sleep(&pause, until));
+    } while (users.works + users.calls > 0 && tti_retry_sleep(&pause, wait_for_users_until(g, begun)));
     if (users.works + users.calls > 0) {
         users.objects = 0;
         ending->status = tti_group_error_busy(g, &users, "finalize", ending->error);

@@ -219,6 +219,7 @@ tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tu
     w->task.call.options.timeout_ms = -1;
     keep_tensors(w);
     commit(w, callback, work);
+    atomic_fetch_or_explicit(&w->state, TTI_FLAG_APPLICATION, memory_order_relaxed);
     tti_work_change_stage(w, TTI_STAGE_MADE, TTI_STAGE_QUEUED, 0);
     return TUTTI_OK;
 }

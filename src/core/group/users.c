@@ -14,11 +14,9 @@
 
 struct tti_group_users tti_group_users(const struct tti_group *group)
 {
-    struct tti_group_users users = {
-        .works = tti_work_pending(group->handle),
-        /* relaxed: a snapshot */
-        .objects = atomic_load_explicit(&group->events.objects, memory_order_relaxed),
-    };
+    struct tti_group_users users;
+    users.works = tti_work_pending(group->handle, &users.of_application);
+    users.objects = atomic_load_explicit(&group->events.objects, memory_order_relaxed); /* a snapshot */
     const uint32_t all = tti_handles_users(&tti_groups, group->handle) - 1;
     const uint32_t known = users.works + users.objects;
     users.calls = all > known ? all - known : 0;

@@ -9,9 +9,10 @@ struct tti_group;
 
 /* Users of a group besides the caller, which has acquired it. A snapshot: others may come and go meanwhile. */
 struct tti_group_users {
-    uint32_t works;   /* asynchronous operations of this rank that have not ended */
-    uint32_t objects; /* events objects */
-    uint32_t calls;   /* threads and callbacks inside a call */
+    uint32_t works;          /* asynchronous operations of this rank that have not ended */
+    uint32_t of_application; /* of them, those that the application completes */
+    uint32_t objects;        /* events objects */
+    uint32_t calls;          /* threads and callbacks inside a call */
 };
 
 struct tti_group_users tti_group_users(const struct tti_group *group);

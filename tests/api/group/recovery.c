@@ -182,6 +182,40 @@ static tutti_status aborted(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
+/* After an abort, destroy ends a small operation for which no thread waits, and does not wait, without a deadline, for
+ * what only the application can end. */
+static tutti_status nobody_waits(tutti_group *world, void *user)
+{
+    (void)user;
+    tutti_error e;
+    tutti_group *g = NULL;
+    tutti_events *events = NULL;
+    tutti_work *started = NULL;
+    tutti_work *own = NULL;
+    int64_t one = 1;
+    int32_t value = 1;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    EXPECT_OK(tutti_group_split(world, 0, 0, TUTTI_CONFIG(.timeout_ms = TUTTI_FOREVER), &g, &e));
+    if (tutti_group_rank(world) == 0) {
+        EXPECT_OK(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM, NULL, &started));
+        EXPECT_OK(tutti_work_create(g, NULL, NULL, &own));
+        EXPECT_OK(tutti_group_abort(g, &e));
+        EXPECT_ERROR(&e, TUTTI_BUSY, "operation is pending", tutti_group_destroy(g, &e));
+        EXPECT_OK(tutti_work_complete(own, TUTTI_OK, NULL, &e));
+        EXPECT_OK(tutti_events_create(g, &events, &e));
+        EXPECT_ERROR(&e, TUTTI_BUSY, "events object", tutti_group_destroy(g, &e));
+        EXPECT_OK(tutti_events_destroy(events, &e));
+        EXPECT_OK(tutti_group_destroy(g, &e));
+        EXPECT(tutti_work_wait(started, LONG_MS) == TUTTI_REVOKED);
+        EXPECT_OK(tutti_work_release(started));
+        EXPECT_OK(tutti_work_release(own));
+    } else {
+        EXPECT_OK(tutti_group_destroy(g, &e));
+    }
+    EXPECT_USABLE(world);
+    return TUTTI_OK;
+}
+
 static _Atomic int returned;
 
 static tutti_status wait_in_shrink(tutti_group *g, tutti_error *e)
@@ -584,6 +618,7 @@ int main(void)
     test_ranks(3, revoked);
     test_ranks(3, noted);
     test_ranks(2, aborted);
+    test_ranks(2, nobody_waits);
     test_ranks(2, ended);
     for (int i = 0; i < TEARS; i++) {
         atomic_store(&tear_us, i * 80);

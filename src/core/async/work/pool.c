@@ -200,14 +200,18 @@ bool tti_work_retire(struct tti_work *w)
     return true;
 }
 
-uint32_t tti_work_pending(const tutti_group *group)
+uint32_t tti_work_pending(const tutti_group *group, uint32_t *of_application)
 {
     uint32_t pending = 0;
     struct tti_work *w = NULL;
+    *of_application = 0;
     for (uint32_t i = 0; (w = at(i)); i++) {
         /* relaxed: a snapshot of works that come and go, and nothing else of them is read */
-        const uint32_t stage = tti_stage(atomic_load_explicit(&w->state, memory_order_relaxed));
-        pending += stage >= TTI_STAGE_QUEUED && stage < TTI_STAGE_ENDED && tti_work_group_handle(w) == group;
+        const uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
+        const uint32_t stage = tti_stage(state);
+        const bool pends = stage >= TTI_STAGE_QUEUED && stage < TTI_STAGE_ENDED && tti_work_group_handle(w) == group;
+        pending += pends;
+        *of_application += pends && (state & TTI_FLAG_APPLICATION);
     }
     return pending;
 }

@@ -34,7 +34,8 @@ void tti_work_drop(struct tti_work *w);
 /* Ends the life of the handle; false if it has ended before. The caller remains a user. */
 bool tti_work_retire(struct tti_work *w);
 
-/* How many operations of a group have been started and have not ended. A snapshot. */
-uint32_t tti_work_pending(const tutti_group *group);
+/* How many operations of a group have been started and have not ended; of them, how many the application completes. A
+ * snapshot. */
+uint32_t tti_work_pending(const tutti_group *group, uint32_t *of_application);
 
 #endif

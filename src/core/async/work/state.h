@@ -37,13 +37,14 @@ enum {
     TTI_STAGE_FINISHED,
     TTI_STAGE_ENDED,
     TTI_STAGE_MASK = 15,
-    TTI_FLAG_SLEEPER = 1 << 4,  /* a thread sleeps on the state */
-    TTI_FLAG_WATCHED = 1 << 5,  /* there are watches */
-    TTI_FLAG_CANCEL = 1 << 6,   /* to be cancelled when the lane reaches it */
-    TTI_FLAG_ENQUEUED = 1 << 8, /* a tutti_queue owns the handle */
-    TTI_FLAG_EVENTFD = 1 << 9,  /* `descriptor` is open */
-    TTI_FLAG_OVERDUE = 1 << 10, /* its deadline passed while it was in the queue */
-    TTI_FLAG_PUSHED = 1 << 11   /* the worker has been notified for it */
+    TTI_FLAG_SLEEPER = 1 << 4,     /* a thread sleeps on the state */
+    TTI_FLAG_WATCHED = 1 << 5,     /* there are watches */
+    TTI_FLAG_CANCEL = 1 << 6,      /* to be cancelled when the lane reaches it */
+    TTI_FLAG_ENQUEUED = 1 << 8,    /* a tutti_queue owns the handle */
+    TTI_FLAG_EVENTFD = 1 << 9,     /* `descriptor` is open */
+    TTI_FLAG_OVERDUE = 1 << 10,    /* its deadline passed while it was in the queue */
+    TTI_FLAG_PUSHED = 1 << 11,     /* the worker has been notified for it */
+    TTI_FLAG_APPLICATION = 1 << 12 /* the application completes it */
 };
 
 /* A tensor with shape and strides that live as long as the work. */
@@ -77,7 +78,7 @@ struct tti_work {
     bool worker_only;      /* only the lane's thread runs it, with its callback and event handlers */
     bool has_result;
     bool is_owned; /* a persistent operation uses the handle again and again, and nobody else ends its life */
-    bool is_kept; /* started again and again (tti_start_again): its task needs nothing but the engine of its group, and
+    bool is_kept;  /* started again and again (tti_start_again): its task needs nothing but the engine of its group, and
                      nothing reads its error if it ends OK, unless an event does */
     struct tti_task task;
     struct tti_deferred deferred; /* the end of a work that the application completes */
