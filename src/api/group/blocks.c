@@ -11,16 +11,18 @@
 
 #include "base/process/fork.h"
 
-struct block {
+struct tti_block {
     const void *memory;
     size_t bytes;
-    struct block *next;
+    uint64_t ending; /* the time at which its end began; 0: it has not */
+    struct tti_block *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct block *blocks; /* a block that ended with its group stays until its address is used again */
+static struct tti_block *blocks; /* a block that ended with its group stays until its address is used again */
 static struct tti_block_user *users;
+static uint64_t now = 1; /* counts users that came and blocks that began to end */
 
 static void protect(void)
 {
@@ -33,14 +35,14 @@ static void enter(void)
     pthread_mutex_lock(&lock);
 }
 
-/* The link to the block, or to the end. */
-static struct block **find(const void *memory)
+/* The block that is there, or NULL. */
+static struct tti_block *find(const void *memory)
 {
-    struct block **link = &blocks;
-    while (*link && (*link)->memory != memory) {
-        link = &(*link)->next;
+    struct tti_block *b = blocks;
+    while (b && (b->memory != memory || b->ending != 0)) {
+        b = b->next;
     }
-    return link;
+    return b;
 }
 
 void tti_block_user_add(struct tti_block_user *user)
@@ -52,6 +54,7 @@ void tti_block_user_add(struct tti_block_user *user)
         users->previous = user;
     }
     users = user;
+    user->since = now++;
     pthread_mutex_unlock(&lock);
 }
 
@@ -68,27 +71,55 @@ void tti_block_user_remove(struct tti_block_user *user)
 void tti_block_add(const void *memory, size_t bytes)
 {
     enter();
-    struct block **link = find(memory);
-    if (!*link && (*link = malloc(sizeof(**link))) != NULL) {
-        **link = (struct block){.memory = memory};
+    struct tti_block *b = find(memory);
+    if (!b && (b = malloc(sizeof(*b))) != NULL) {
+        *b = (struct tti_block){.memory = memory, .next = blocks};
+        blocks = b;
     }
-    if (*link) {
-        (*link)->bytes = bytes;
+    if (b) {
+        b->bytes = bytes;
     }
     pthread_mutex_unlock(&lock);
 }
 
-void tti_block_remove(const void *memory)
+struct tti_block *tti_block_begin_end(const void *memory)
 {
     enter();
-    struct block **link = find(memory);
-    struct block *block = *link;
-    if (block) {
-        *link = block->next;
-    }
-    for (struct tti_block_user *u = users; block && u; u = u->next) {
-        u->freed(u, block->memory, block->bytes);
+    struct tti_block *b = find(memory);
+    if (b) {
+        b->ending = now++;
     }
     pthread_mutex_unlock(&lock);
-    free(block);
+    return b;
+}
+
+static void unlink_block(const struct tti_block *block)
+{
+    struct tti_block **link = &blocks;
+    while (*link != block) {
+        link = &(*link)->next;
+    }
+    *link = block->next;
+}
+
+void tti_block_end(struct tti_block *block, bool freed)
+{
+    if (!block) {
+        return;
+    }
+    enter();
+    if (freed) {
+        unlink_block(block);
+        for (struct tti_block_user *u = users; u; u = u->next) {
+            if (u->since < block->ending) { /* a later one uses another block at the same address */
+                u->freed(u, block->memory, block->bytes);
+            }
+        }
+    } else {
+        block->ending = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    if (freed) {
+        free(block);
+    }
 }

@@ -154,14 +154,13 @@ tutti_status tutti_free(tutti_group *group, void *memory, tutti_error *error)
     if (status != TUTTI_OK) {
         return status;
     }
+    struct tti_block *block = memory ? tti_block_begin_end(memory) : NULL;
     if (memory && !tti_pool_free(c.group->pool, memory)) {
         status = has_heap(c.group)
                      ? c.group->backend->ops->release(c.group->state, memory, c.error)
                      : tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "free: %p is not memory of tutti_alloc", memory);
     }
-    if (status == TUTTI_OK && memory) {
-        tti_block_remove(memory);
-    }
+    tti_block_end(block, status == TUTTI_OK);
     return tti_call_end(&c, status);
 }
 
