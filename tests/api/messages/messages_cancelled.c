@@ -4,6 +4,8 @@
  *
  * tutti-test: timeout=240
  */
+#include <stdlib.h>
+
 #include "messages_async.h"
 #include "spin.h"
 #include "time_limits.h"
@@ -209,6 +211,88 @@ static tutti_status cancelled_while_polled(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
+struct firer {
+    tutti_cancel_token *_Atomic token;
+    _Atomic int round; /* in which it fires; below 0: it ends */
+    _Atomic int fired; /* up to this one */
+    int64_t began;     /* of the last one */
+};
+
+static void *fire_tokens(void *argument)
+{
+    struct firer *f = argument;
+    for (int round = 1;; round++) {
+        int now;
+        while ((now = atomic_load(&f->round)) >= 0 && now < round) {
+            spin(1);
+        }
+        if (now < 0) {
+            return NULL;
+        }
+        spin(round * 37 % 3000);
+        EXPECT_OK(tutti_cancel_token_cancel(atomic_load(&f->token), &f->began, NULL));
+        atomic_store(&f->fired, round);
+    }
+}
+
+/* Sends a message while its token fires. True if it goes on; then the token has counted it as begun. */
+static bool send_beside_firer(tutti_group *g, struct firer *f, const DLTensor *t, int round, tutti_work **work)
+{
+    tutti_cancel_token *token = NULL;
+    int32_t cancelled = 0;
+    EXPECT_OK(tutti_cancel_token_create(NULL, -1, &token, NULL));
+    atomic_store(&f->token, token);
+    atomic_store(&f->round, round);
+    spin(round * 13 % 1000);
+    const tutti_status status = tutti_send_async(g, t, 1, 0, TUTTI_CALL(.token = token), work);
+    while (atomic_load(&f->fired) != round) {
+        sched_yield();
+    }
+    EXPECT(status == TUTTI_OK || status == TUTTI_CANCELLED);
+    if (status == TUTTI_OK) {
+        EXPECT_OK(tutti_work_cancelled(*work, &cancelled));
+        EXPECT(f->began == !cancelled);
+    }
+    EXPECT_OK(tutti_cancel_token_destroy(token, NULL));
+    return status == TUTTI_OK && !cancelled;
+}
+
+/* A token that fires while a large message is posted either prevents or withdraws it, or counts it as begun. */
+static tutti_status cancelled_while_posted(tutti_group *g, void *user)
+{
+    (void)user;
+    enum { ROUNDS = 600, SENT = 100000 };
+    static float data[2][SENT];
+    const int64_t sent = SENT;
+    int32_t goes_on = 0;
+    DLTensor t = tutti_tensor_1d(data[tutti_group_rank(g)], &sent, TUTTI_F32);
+    DLTensor next = tutti_tensor_1d(&goes_on, &one, TUTTI_I32);
+    if (tutti_group_rank(g) == 1) {
+        for (int round = 1; round <= ROUNDS; round++) {
+            EXPECT_OK(tutti_recv(g, &next, 0, 1, NULL, NULL));
+            if (goes_on) {
+                EXPECT_OK(tutti_recv(g, &t, 0, 0, NULL, NULL));
+            }
+        }
+        return TUTTI_OK;
+    }
+    struct firer f = {.round = 0};
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, fire_tokens, &f) == 0);
+    for (int round = 1; round <= ROUNDS; round++) {
+        tutti_work *work = NULL;
+        goes_on = send_beside_firer(g, &f, &t, round, &work);
+        EXPECT_OK(tutti_send(g, &next, 1, 1, NULL));
+        if (work) {
+            EXPECT(tutti_work_wait(work, LONG_MS) == (goes_on ? TUTTI_OK : TUTTI_CANCELLED));
+            EXPECT_OK(tutti_work_release(work));
+        }
+    }
+    atomic_store(&f.round, -1);
+    pthread_join(thread, NULL);
+    return TUTTI_OK;
+}
+
 /* A batch that is cancelled delivers nothing, not even messages of this rank to itself. */
 static tutti_status cancelled_batch(tutti_group *g, void *user)
 {
@@ -243,5 +327,7 @@ int main(void)
     test_ranks(2, withdrawn_sends);
     test_ranks(2, cancelled_while_polled);
     test_ranks(2, cancelled_batch);
+    setenv("TUTTI_ENGINE_ZERO_COPY", "0", 1); /* messages that have begun cannot be withdrawn, as between processes */
+    test_ranks(2, cancelled_while_posted);
     return test_result();
 }

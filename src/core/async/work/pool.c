@@ -114,7 +114,7 @@ struct tti_work *tti_work_make(void)
     w->posted = NULL;
     w->is_posted = false;
     w->was_posted = false;
-    w->cancel_early = false;
+    w->is_prevented = false;
     w->task.side_count = 0;
     w->lane_waiter.work = w;
     atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed);

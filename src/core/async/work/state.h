@@ -103,7 +103,7 @@ struct tti_work {
     struct tti_work *previous_posted;
     bool is_posted;
     bool was_posted;
-    bool cancel_early;
+    bool is_prevented; /* a token has fired before its messages were posted */
 };
 
 static inline uint32_t tti_stage(uint32_t state)
