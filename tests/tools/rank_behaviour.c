@@ -5,6 +5,7 @@
  *
  *   stubborn        ignores SIGTERM and SIGINT and says "ready"
  *   catch           says "ready", then the name of each signal that arrives; ends on SIGTERM with code 0
+ *   guest           the same, in a process group that a child of it leads
  *   daemon          leaves a process behind in a session of its own and prints its number, then waits for a signal
  *   daemon-exit     the same, but ends at once with code 0
  *   line BYTES      writes one line of that many bytes, two-byte characters only
@@ -62,6 +63,19 @@ static int catch_signals(void)
             return 0;
         }
     }
+}
+
+/* The launcher ends the child. */
+static int be_guest(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(LIFETIME_S);
+        for (;;) {
+            pause();
+        }
+    }
+    return child > 0 && setpgid(child, child) == 0 && setpgid(0, child) == 0 ? catch_signals() : 1;
 }
 
 static _Noreturn void be_daemon(int started)
@@ -204,6 +218,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "catch") == 0) {
         return catch_signals();
+    }
+    if (strcmp(what, "guest") == 0) {
+        return be_guest();
     }
     if (strcmp(what, "daemon") == 0) {
         return leave_daemon(true);

@@ -57,6 +57,23 @@ run_tutti run -n 2 --grace 0 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec "$0" stubb
     until grep -q ready "$1"; do sleep 0.02; done; exit 6' "$rank" "$work/out"
 check_status 6 "no grace"
 
+# The same of ranks that have left the job's process group, and of what they have started.
+for apart in setsid 'timeout 120'; do
+    run_tutti run -n 2 --grace 60 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec '"$apart"' "$0" catch; fi
+        until grep -q ready "$1"; do sleep 0.02; done; exit 7' "$rank" "$work/out"
+    check_status 7 "a rank under $apart ends on SIGTERM"
+    check_line err 'rank 1 exited with code 7' "a rank under $apart ends on SIGTERM"
+    check_no_line err 'killing|did not die' "a rank under $apart ends on SIGTERM"
+    check_no_processes "a rank under $apart ends on SIGTERM"
+
+    run_tutti run -n 2 --grace 0.3 sh -c 'if [ $TUTTI_RANK = 0 ]; then exec '"$apart"' "$0" stubborn; fi
+        until grep -q ready "$1"; do sleep 0.02; done; exit 8' "$rank" "$work/out"
+    check_status 8 "a rank under $apart ignores SIGTERM"
+    check_line err '1 rank did not end within 0\.3 s of SIGTERM: killing' "a rank under $apart ignores SIGTERM"
+    check_no_line err 'did not die' "a rank under $apart ignores SIGTERM"
+    check_no_processes "a rank under $apart ignores SIGTERM"
+done
+
 run_tutti run -n 2 --timeout 0.5 sleep 60
 check_status 124 "--timeout"
 check_line err '^tutti run: the job ran longer than 0\.5 s \(--timeout\): ending it$' "--timeout"

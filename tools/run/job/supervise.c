@@ -4,7 +4,7 @@
  * is one), the terminal takes output again, a deadline passes.
  *
  *   RUNNING   until all ranks have ended well, one has failed, or --timeout has passed
- *   ENDING    SIGTERM was sent to the whole process group; after the grace period
+ *   ENDING    SIGTERM was sent to all ranks and their process groups; after the grace period
  *   KILLED    SIGKILL was sent
  *
  * The job is over when no rank runs and the launcher has no other children: being a child subreaper it inherits
@@ -64,11 +64,20 @@ static bool owns_group(const struct tti_job *job)
     return false;
 }
 
-/* To everyone in the job's process group; the guard blocks all but SIGKILL. */
-static void signal_group(const struct tti_job *job, int number)
+/* To all members of the job's process group, of which the guard blocks all but SIGKILL, and to the ranks that have left
+ * it (timeout, setsid). These come second: a rank that leaves it meanwhile may get the signal twice, but never misses it.
+ */
+static void signal_ranks(const struct tti_job *job, int number)
 {
     if (owns_group(job)) {
         kill(-job->group, number);
+    }
+    for (int i = 0; i < job->started; i++) {
+        const struct tti_rank *rank = &job->ranks[i];
+        const pid_t group = rank->running ? getpgid(rank->pid) : job->group;
+        if (group != job->group) { /* a group that the rank does not lead may have members outside the job */
+            kill(group == rank->pid ? -group : rank->pid, number);
+        }
     }
 }
 
@@ -85,7 +94,7 @@ static void kill_job(struct tti_job *job)
 {
     job->state = TTI_JOB_KILLED;
     job->state_deadline_ns = tti_deadline_ns(tti_now_ns(), KILLED_MS);
-    signal_group(job, SIGKILL);
+    signal_ranks(job, SIGKILL);
     signal_orphans(job, SIGKILL);
 }
 
@@ -101,11 +110,11 @@ void tti_job_stop(struct tti_job *job)
     job->state = TTI_JOB_ENDING;
     job->state_deadline_ns = tti_deadline_ns(tti_now_ns(), job->options->grace_ms);
     if (job->forwarded != SIGTERM) {
-        signal_group(job, SIGTERM);
+        signal_ranks(job, SIGTERM);
     }
     signal_orphans(job, SIGTERM);
     /* A stopped process sees SIGTERM only when it goes on. */
-    signal_group(job, SIGCONT);
+    signal_ranks(job, SIGCONT);
 }
 
 /* With --keep-going: whether the job goes on, or has ended well all the same, without the ranks that have failed. */
@@ -197,7 +206,7 @@ static void forward(struct tti_job *job, int number)
     if (job->options->verbose) {
         tti_output_message(job->output, "passing SIG%s on to the ranks", sigabbrev_np(number));
     }
-    signal_group(job, number);
+    signal_ranks(job, number);
 }
 
 static void handle_signals(struct tti_job *job)
@@ -210,11 +219,11 @@ static void handle_signals(struct tti_job *job)
             break;
         case SIGTSTP:
             /* Ctrl-Z stops the job as it would stop a single program. */
-            signal_group(job, SIGTSTP);
+            signal_ranks(job, SIGTSTP);
             raise(SIGSTOP);
             break;
         case SIGCONT:
-            signal_group(job, SIGCONT);
+            signal_ranks(job, SIGCONT);
             break;
         case SIGQUIT: /* Ctrl-\, or kill -QUIT: print what the ranks are doing; the job goes on */
             tti_report_hang(job);
