@@ -71,6 +71,28 @@ run_tutti run -n 1 --log-dir /proc/no true
 check_status 125 "--log-dir that cannot be made"
 check_line err 'cannot create the directory /proc/no' "--log-dir that cannot be made"
 
+# Standard output on a full disk: the launcher says so, in its exit code as well, if no rank dies of it.
+"$tutti" run -n 2 --only-rank 0 sh -c 'echo $TUTTI_RANK' >/dev/full 2>"$work/err" </dev/null
+status=$?
+check_status 125 "standard output on a full disk"
+check_equal "$(cat "$work/err")" "tutti run: standard output cannot be written: No space left on device" \
+    "standard output on a full disk"
+"$tutti" run -n 2 yes >/dev/full 2>"$work/err" </dev/null
+status=$?
+check_status 141 "much standard output on a full disk"
+check_count err '^tutti run: standard output cannot be written: No space left' 1 "much standard output on a full disk"
+"$tutti" run -n 2 --only-rank 0 sh -c 'echo $TUTTI_RANK >&2' 2>/dev/full >"$work/out" </dev/null
+status=$?
+check_status 125 "standard error on a full disk"
+
+# Counters that cannot be written, also after --timeout.
+run_tutti run -n 2 --metrics "$work/none/metrics" true
+check_status 0 "--metrics that cannot be written"
+check_line err "^tutti run: cannot write the metrics to $work/none/metrics: No such file" "--metrics that cannot be written"
+run_tutti run -n 2 --timeout 0.3 --metrics "$work/none/metrics" sleep 60
+check_status 124 "--metrics that cannot be written after --timeout"
+check_line err "^tutti run: cannot write the metrics to" "--metrics that cannot be written after --timeout"
+
 # Standard input: rank 0 has it, the other ranks have none.
 printf 'first\nsecond\n' | "$tutti" run -n 2 sh -c 'while read -r line; do echo "got $line"; done; echo end' \
     >"$work/out" 2>"$work/err"
@@ -80,6 +102,7 @@ check_equal "$(sort "$work/out")" "$(printf '[0] end\n[0] got first\n[0] got sec
 checks=$((checks + 1))
 timeout 400 "$tutti" run -n 2 yes 2>"$work/err" | head -1 >"$work/out"
 [ "${PIPESTATUS[0]}" -eq 141 ] || fail "the reader closed its pipe: exit code is not 128 + SIGPIPE"
+check_no_line err 'cannot be written' "the reader closed its pipe"
 
 # The job also runs with a closed standard output.
 "$tutti" run -n 2 true >&- 2>&- <&-

@@ -7,8 +7,8 @@
  * line is kept, as a terminal would show it.
  *
  * Writing is done in parts of at most PIPE_BUF after poll has promised room, which never blocks although the
- * terminal's own mode is left alone (it is shared with the shell). When the reader of our output has ended, the ranks'
- * pipes are closed too, so that they learn it as they would without a launcher.
+ * terminal's own mode is left alone (it is shared with the shell). When the reader of our output has ended, or the output
+ * cannot be written for another reason, the ranks' pipes are closed too, so that they learn it.
  */
 #include "run/job/output.h"
 
@@ -40,7 +40,7 @@ struct stream {
 struct sink {
     int fd;
     bool tty;
-    bool gone; /* no process reads any more */
+    bool gone; /* no process reads any more, or it cannot be written */
     char *queue;
     size_t start;
     size_t end;
@@ -55,6 +55,7 @@ struct tti_output {
     size_t count;
     size_t capacity;
     bool prefix;
+    bool lost; /* lines, for another reason than that their reader has ended */
 };
 
 static void sink_write(struct sink *sink, const char *bytes, size_t length)
@@ -318,7 +319,7 @@ static bool read_stream(struct tti_output *output, struct stream *stream)
     return false;
 }
 
-static void lose_sink(struct tti_output *output, struct sink *sink)
+static void lose_sink(struct tti_output *output, struct sink *sink, int errnum)
 {
     sink->gone = true;
     sink->open = NULL;
@@ -331,6 +332,11 @@ static void lose_sink(struct tti_output *output, struct sink *sink)
                 close_stream(stream);
             }
         }
+    }
+    if (errnum != EPIPE) {
+        output->lost = true;
+        tti_output_message(output, "standard %s cannot be written: %s", sink->fd == STDOUT_FILENO ? "output" : "error",
+                           strerror(errnum));
     }
 }
 
@@ -347,7 +353,7 @@ static void flush_sink(struct tti_output *output, struct sink *sink)
         if (written > 0) {
             sink->start += (size_t)written;
         } else if (written < 0 && errno != EINTR && errno != EAGAIN) {
-            lose_sink(output, sink);
+            lose_sink(output, sink, errno);
         }
     }
 }
@@ -489,4 +495,9 @@ void tti_output_drain(struct tti_output *output)
 bool tti_output_pending(const struct tti_output *output)
 {
     return output->sinks[0].end > output->sinks[0].start || output->sinks[1].end > output->sinks[1].start;
+}
+
+bool tti_output_lost(const struct tti_output *output)
+{
+    return output->lost;
 }

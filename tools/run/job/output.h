@@ -42,4 +42,7 @@ void tti_output_drain(struct tti_output *output);
 /* Whether lines wait in the queue. */
 bool tti_output_pending(const struct tti_output *output);
 
+/* Whether lines were lost because they could not be written, although a reader was there. */
+bool tti_output_lost(const struct tti_output *output);
+
 #endif

@@ -378,10 +378,13 @@ static void supervise(struct tti_job *job, struct pollfd *entries)
     }
 }
 
-/* Writes the output that is queued for the terminal; an impatient user or --timeout may end that. */
-static void flush(struct tti_job *job, struct pollfd *entries)
+/* Writes the output that is queued for the terminal; an impatient user may end that. After --timeout it writes only what
+ * is taken at once. Returns whether all is written. */
+static bool flush(struct tti_job *job, struct pollfd *entries)
 {
-    while (tti_output_pending(job->output) && tti_remaining_ms(job->timeout_deadline_ns) != 0) {
+    bool goes_on = true;
+    while (tti_output_pending(job->output) && goes_on) {
+        goes_on = tti_remaining_ms(job->timeout_deadline_ns) != 0;
         entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
         size_t count = 1 + tti_output_poll(job->output, entries + 1);
         if (poll(entries, count, tti_poll_ms(job->timeout_deadline_ns)) <= 0) {
@@ -391,9 +394,10 @@ static void flush(struct tti_job *job, struct pollfd *entries)
         struct signalfd_siginfo info;
         if (entries[0].revents && read(job->signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) &&
             (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP)) {
-            return;
+            goes_on = false;
         }
     }
+    return !tti_output_pending(job->output);
 }
 
 int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
@@ -427,9 +431,13 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         close_terminal(&job);
         tti_output_drain(job.output);
         tti_job_find_first_failed(&job);
-        flush(&job, entries);
+        const bool flushed = flush(&job, entries);
+        tti_report_metrics(&job); /* after all lines, which may go to the same file */
+        if (flushed) {
+            flush(&job, entries);
+        }
         code = tti_job_exit_code(&job);
-        tti_report_metrics(&job);
+        code = code == 0 && tti_output_lost(job.output) ? TTI_EXIT_FAILED : code;
         tti_report_close(&job);
     }
     *failed_by_rank = job.failed && job.launcher_code == 0 && job.forwarded == 0;
