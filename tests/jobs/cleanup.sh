@@ -55,6 +55,16 @@ start 3 linger 0 3
 finish_job 3 "rank 0's process ends after those of the others"
 check_equal "$(grep -c "rank 0 exited with code 3" "$work/job.err")" 1 "the rank that left is named"
 
+# Ranks 0 and 1 are a world of their own, and begin when the launcher has seen rank 2 end with 0.
+"$tutti" run -n 3 -- sh -c '
+    [ $TUTTI_RANK != 2 ] || { echo $$ >"$0.new"; mv "$0.new" "$0"; exit 0; }
+    until [ -e "$0" ] && ! [ -e "/proc/$(cat "$0")" ]; do sleep 0.02; done
+    export TUTTI_WORLD_SIZE=2 TUTTI_LOCAL_WORLD_SIZE=2
+    exec "$1" linger 0 3' "$work/ended" "$endless_job" >"$work/job.out" 2>"$work/job.err" </dev/null &
+launcher=$!
+finish_job 3 "a rank that left, after another one had ended well"
+check_equal "$(grep -c "rank 0 exited with code 3" "$work/job.err")" 1 "the rank that left is named"
+
 for rank in 1 2 3; do
     start 3
     kill -KILL "$(echo "$pids" | sed -n ${rank}p)"

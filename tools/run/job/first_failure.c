@@ -6,6 +6,7 @@
  *
  * A rank that leaves tells the others before its process ends, so they may end before it, too. A rank whose last
  * operation failed with PEER_LEFT or REVOKED is a consequence: the launcher waits for the rank that left, up to CAUSE_MS.
+ * The record does not say which rank that is, so a rank that has ended with 0 does not end the wait.
  *
  * Then each rank that has failed or is ending according to /proc becomes a suspect. The launcher decides when all
  * suspects have ended. A suspect that was killed by a signal that programs do not send themselves is the cause; without
@@ -57,7 +58,7 @@ bool tti_job_awaits_cause(struct tti_job *job)
 {
     bool awaits = job->running > 0;
     for (int i = 0; i < job->started && awaits; i++) {
-        awaits = job->ranks[i].running || is_consequence(job, i);
+        awaits = !has_failed(&job->ranks[i]) || is_consequence(job, i);
     }
     if (awaits && job->cause_deadline_ns == 0) {
         job->cause_deadline_ns = tti_deadline_ns(tti_now_ns(), CAUSE_MS);
