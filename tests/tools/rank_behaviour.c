@@ -13,6 +13,7 @@
  *   progress        draws a bar with carriage returns, ends it with a newline
  *   victim FILE     fills much memory, writes its process id to FILE and waits to be killed
  *   witness FILE    kills the victim and ends with code 1 as soon as it begins to die, before its parent can reap it
+ *   hold PID        keeps a process from ending, even by SIGKILL, for as long as this one runs; says "holds" or "fails"
  *   terminals       prints which of the descriptors 0, 1, 2 are terminals
  */
 #include <fcntl.h>
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <unistd.h>
 
 /* Longer than any test lasts; the end of a forgotten process. */
@@ -209,6 +211,18 @@ static int be_witness(const char *path)
     return 1;
 }
 
+/* A traced process stops on its way out, until its tracer lets it go on or ends. */
+static int hold(long pid)
+{
+    const bool holds = ptrace(PTRACE_SEIZE, (pid_t)pid, NULL, PTRACE_O_TRACEEXIT) == 0;
+    say(holds ? "holds" : "fails");
+    alarm(LIFETIME_S);
+    while (holds && pause() < 0) {
+        continue;
+    }
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -242,6 +256,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "witness") == 0 && argc > 2) {
         return be_witness(argv[2]);
+    }
+    if (strcmp(what, "hold") == 0) {
+        return hold(number);
     }
     if (strcmp(what, "terminals") == 0) {
         printf("terminals %d %d %d\n", isatty(0), isatty(1), isatty(2));

@@ -35,6 +35,29 @@ check_status 3 "a daemon of a failed job"
 check_gone "$(sed -n 's/.*daemon //p' "$work/out")" "a daemon of a failed job"
 check_no_processes "a failed job"
 
+# A rank that SIGKILL does not end: the launcher gives up, but what the rank has started in another session ends.
+: >"$work/out"
+"$tutti" run -n 2 --grace 0 sh -c '
+    if [ $TUTTI_RANK = 1 ]; then until [ -e "$1" ]; do sleep 0.02; done; exit 3; fi
+    setsid sleep 1000 & echo "rank $$ child $!"; exec "$0" stubborn' "$rank" "$work/held" \
+    >"$work/out" 2>"$work/err" </dev/null &
+launcher=$!
+wait_for_lines out ready 1
+"$rank" hold "$(sed -n 's/.*rank \([0-9]*\) child.*/\1/p' "$work/out")" >"$work/hold.out" &
+holder=$!
+wait_for_lines hold.out 'holds|fails' 1
+: >"$work/held"
+wait "$launcher"
+status=$?
+if grep -q holds "$work/hold.out"; then # not every user may trace a process
+    check_status 125 "a rank that does not end"
+    check_line err '1 process did not die of SIGKILL' "a rank that does not end"
+    check_gone "$(sed -n 's/.*child //p' "$work/out")" "a child of a rank that does not end"
+    kill "$holder"
+fi
+wait "$holder" 2>/dev/null
+check_no_processes "a rank that did not end"
+
 # The launcher is killed: ranks, their children and daemons all end.
 : >"$work/out"
 "$tutti" run -n 2 sh -c 'sleep 60 & "$0" daemon & echo ready; "$0" stubborn' "$rank" \

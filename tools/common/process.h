@@ -20,7 +20,8 @@ pid_t tti_process_parent(pid_t pid);
 /* Whether the environment that the process was started with has this TUTTI_JOB, or one that begins so. */
 bool tti_process_is_of_job(pid_t pid, const char *job, bool is_prefix);
 
-/* Sends SIGKILL to all members of a process group and all processes of a job but the caller; returns how many. */
+/* Sends SIGKILL to all members of a process group (-1: none) and all processes of a job but the caller; returns how
+ * many. */
 size_t tti_process_kill_job(pid_t group, const char *job_prefix);
 
 /* Whether a process is past the point of no return: exiting, dumping core or a zombie. */

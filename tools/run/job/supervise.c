@@ -274,6 +274,8 @@ static bool is_over(struct tti_job *job)
         return true;
     }
     if (hopeless) {
+        /* A process that does not end keeps its children: they have not become the launcher's. */
+        tti_process_kill_job(owns_group(job) ? job->group : -1, job->identity->job_prefix);
         tti_output_message(job->output, "%zu process%s did not die of SIGKILL (waiting in the kernel?) and stay behind",
                            count + (size_t)job->running, count + (size_t)job->running == 1 ? "" : "es");
         job->launcher_code = job->launcher_code ? job->launcher_code : TTI_EXIT_FAILED;
