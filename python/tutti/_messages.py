@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from ctypes import addressof, c_int32, c_void_p
+from ctypes import addressof, c_int32
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from ._call import call_struct, int32, local
 from ._errors import BadState, Error, checked, fail
 from ._native import MessageStruct, lib
 from ._operation import Operations, started, to_numpy
-from ._tensor import NAMES, adopt, reading, writing
+from ._tensor import NAMES, Managed, reading, writing
 from ._work import CancelToken, Work
 
 if TYPE_CHECKING:
@@ -90,30 +90,30 @@ class Messages(Operations):
         """Receives a message of unknown shape into a new array. Without NumPy it is a Tensor. Not in a batch."""
         if threading.get_ident() in self._batches:
             raise BadState("tutti: recv_alloc in a batch would return before there is an array: use recv, or no batch")
-        message, made = Message(), c_void_p()
+        message, made = Message(), Managed()
         before = _address(peer, tag)
         state = local.state
         if state.is_main and self._in_slices(state):
             return self._wait(self.recv_alloc_async(peer, tag, **options))
         call, keep = call_struct(state.error_address, options) if options else (state.call_address, None)
-        out = (addressof(made), addressof(message._struct))
+        out = (made.address, addressof(message._struct))
         status = self._enter(lib.tutti_recv_alloc, self.handle, *before, call, *out)
         if status:
             fail(status, state.error)
-        return to_numpy(adopt(made.value or 0)), message
+        return to_numpy(made.tensor()), message
 
     def recv_alloc_async(
         self, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]
     ) -> Work[Tuple[Any, Message]]:
-        message, made = Message(), c_void_p()
+        message, made = Message(), Managed()
         found: list[Any] = []
 
         def output() -> Tuple[Any, Message]:
-            if not found:
-                found.append(to_numpy(adopt(made.value or 0)))
+            if not found:  # more than one thread may come here; all return the first array
+                found.append(to_numpy(made.tensor()))
             return found[0], message
 
-        after = (addressof(made), addressof(message._struct))
+        after = (made.address, addressof(message._struct))
         return self._start("recv_alloc_async", _address(peer, tag), after, options, made, message, output)
 
     def probe(self, peer: int = ANY, tag: int = ANY) -> Optional[Message]:

@@ -20,7 +20,7 @@ from ._call import call_struct, int32, local
 from ._errors import Error, InvalidArgument, checked, fail
 from ._native import ErrorStruct, lib
 from ._persistent import Described, Persistent
-from ._tensor import CPU, FORMATS, Tensor, adopt, dtype_number
+from ._tensor import CPU, FORMATS, Managed, Tensor, dtype_number
 from ._work import Work
 
 T = TypeVar("T")
@@ -228,10 +228,10 @@ class Operations:
             return numpy.empty(tuple(shape), array.dtype)
         tensor = array if isinstance(array, Tensor) else Tensor(array)
         dims = (c_int64 * max(len(shape), 1))(*shape)
-        made = c_void_p()
+        made = Managed()
         number = dtype_number(tensor.dtype)
-        checked(lib.tutti_tensor_empty, self.handle, number, len(shape), addressof(dims), addressof(made))
-        return adopt(made.value or 0)
+        checked(lib.tutti_tensor_empty, self.handle, number, len(shape), addressof(dims), made.address)
+        return made.tensor()
 
     def _blocking(self, function: Any, *arguments: Any) -> None:
         """A call without options that waits for other ranks. Its last argument is a tutti_error."""

@@ -362,27 +362,32 @@ def writing(array: Any) -> Tuple[int, Any]:
     return address, keep
 
 
-class _Managed:
-    """A DLManagedTensorVersioned of the library, which it frees at the end of its life."""
+class Managed:
+    """The place for a DLManagedTensorVersioned of the library. It is freed at the end of this object's life."""
 
-    __slots__ = ("struct",)
+    __slots__ = ("_made",)
 
-    def __init__(self, address: int):
-        self.struct = ManagedStruct.from_address(address)
+    def __init__(self) -> None:
+        self._made = c_void_p()
+
+    @property
+    def address(self) -> int:
+        """Where the library writes the pointer to the tensor."""
+        return ctypes.addressof(self._made)
+
+    def tensor(self) -> Tensor:
+        """A Tensor over the tensor's memory, which keeps this object alive."""
+        struct = ManagedStruct.from_address(self._made.value or 0).tensor
+        made = Tensor.__new__(Tensor)
+        made._keep = self
+        made._struct = struct
+        made.address = ctypes.addressof(struct)
+        made.read_only = False
+        return made
 
     def __del__(self) -> None:
-        self.struct.deleter(ctypes.addressof(self.struct))
-
-
-def adopt(address: int) -> Tensor:
-    """A Tensor that owns a managed tensor of the library."""
-    managed = _Managed(address)
-    made = Tensor.__new__(Tensor)
-    made._keep = managed
-    made._struct = managed.struct.tensor
-    made.address = ctypes.addressof(managed.struct.tensor)
-    made.read_only = False
-    return made
+        if self._made.value:
+            ManagedStruct.from_address(self._made.value).deleter(self._made.value)
 
 
 def view(data: int, shape: Iterable[int], number: int, owner: Any) -> Tensor:

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages: send, recv, probes, batches, and their asynchronous forms."""
 
+import ctypes
+import select
 import sys
+import threading
 import unittest
+from unittest import mock
 
 import tutti
+from tutti import _messages, _operation
 
 try:
     import numpy as np
@@ -14,6 +19,13 @@ except ImportError:
 WORLD = tutti.init()
 N, ME = WORLD.size, WORLD.rank
 RIGHT, LEFT = (ME + 1) % N, (ME - 1) % N
+
+
+def private_bytes():
+    """The private memory of this process, without what it has freed."""
+    ctypes.CDLL(None).malloc_trim(0)
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")) * 1024
 
 
 class Messages(unittest.TestCase):
@@ -56,6 +68,40 @@ class Messages(unittest.TestCase):
             self.assertEqual((came.shape, came.dtype, message.count), (value.shape, value.dtype, value.size))
             np.testing.assert_array_equal(came, value)
             came[...] = 0
+        WORLD.barrier()
+
+    def test_new_array_in_threads(self):
+        """Threads that wait for one receive get the same array, which is freed once."""
+        inside = threading.Barrier(2)
+        arrays = []
+
+        def to_numpy(tensor):
+            inside.wait()
+            return _operation.to_numpy(tensor)
+
+        WORLD.send_async(np.full(1 << 20, float(ME)), RIGHT)
+        work = WORLD.recv_alloc_async(LEFT)
+        threads = [threading.Thread(target=lambda: arrays.append(work.wait()[0])) for _ in range(2)]
+        with mock.patch.object(_messages, "to_numpy", to_numpy):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertIs(arrays[0], arrays[1])
+        self.assertTrue((arrays[0] == LEFT).all())
+        WORLD.barrier()
+
+    def test_new_array_that_is_not_fetched(self):
+        """It is freed with its Work."""
+        count, sent = 20, np.ones(1 << 20)
+        before = private_bytes()
+        for _ in range(count):
+            sending = WORLD.send_async(sent, RIGHT)
+            work = WORLD.recv_alloc_async(LEFT)
+            select.select([work], [], [])
+            sending.wait()
+        del work
+        self.assertLess(private_bytes() - before, count * sent.nbytes / 2)
         WORLD.barrier()
 
     def test_wrong_type(self):
