@@ -5,6 +5,7 @@ import contextlib
 import copy
 import os
 import re
+import tempfile
 import unittest
 from datetime import timedelta
 from unittest import mock
@@ -12,6 +13,7 @@ from unittest import mock
 import ranks
 import torch
 import torch.distributed as dist
+import torch.multiprocessing as mp
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import _coalescing_manager
@@ -37,6 +39,39 @@ def futures():
     assert work.wait() and work.is_completed() and work.is_success()
     late = work.get_future()  # of a work that has ended
     assert late.done() and late.value()[0][0] == total
+
+
+def pending_future():
+    """Waits for a future that rank 0 asks for before the operation can end."""
+    tensor, go = torch.ones(4), torch.ones(1)
+    if dist.get_rank() == 0:
+        future = dist.all_reduce(tensor, async_op=True).get_future()
+        dist.send(go, 1)
+        future.wait()
+    else:
+        if dist.get_rank() == 1:
+            dist.recv(go, 0)
+        dist.all_reduce(tensor)
+    assert (tensor == dist.get_world_size()).all()
+
+
+def child_of_fork(place, rank, size):
+    dist.init_process_group("tutti", store=dist.FileStore(place, size), rank=rank, world_size=size)
+    pending_future()
+    dist.destroy_process_group()
+
+
+def futures_after_fork(folder):
+    """The threads that complete futures are not in the child, which forms a job with the other ranks' children."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    pending_future()
+    dist.destroy_process_group()
+    child = mp.get_context("fork").Process(target=child_of_fork, args=(f"{folder}/store", rank, size))
+    child.start()
+    child.join(300)
+    child.kill()  # if it hangs
+    child.join()
+    assert child.exitcode == 0, child.exitcode
 
 
 def futures_under_load():
@@ -527,6 +562,11 @@ class Calls(unittest.TestCase):
 
     def test_futures_under_load(self):
         ranks.run(2, futures_under_load)
+
+    def test_futures_after_fork(self):
+        for size in (2, 4):
+            with tempfile.TemporaryDirectory() as folder:
+                ranks.run(size, futures_after_fork, folder)
 
     def test_objects(self):
         self.each(objects)

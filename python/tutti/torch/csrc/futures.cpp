@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "futures.hpp"
 
+#include <c10/util/Exception.h>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -12,7 +13,8 @@ namespace tutti_torch {
 
 namespace {
 
-// The threads are detached and the pool is never destroyed: a process may end while they wait.
+// The threads are detached and the pool is never destroyed: a process may end while they wait. The child of a fork has
+// none of the threads, and perhaps a mutex that one of them has locked: it begins with a new pool.
 struct Pool {
     std::mutex mutex;
     std::condition_variable ready;
@@ -27,15 +29,16 @@ constexpr size_t max_idle = 2;
 
 } // namespace
 
-static Pool &pool()
+static Pool *pool;
+
+static void make_pool()
 {
-    static Pool *the_pool = new Pool;
-    return *the_pool;
+    pool = new Pool;
 }
 
 static void run_tasks()
 {
-    Pool &p = pool();
+    Pool &p = *pool;
     std::unique_lock<std::mutex> lock(p.mutex);
     while (true) {
         if (p.tasks.empty()) {
@@ -56,9 +59,15 @@ static void run_tasks()
     }
 }
 
+void begin_futures()
+{
+    make_pool();
+    TORCH_CHECK(pthread_atfork(nullptr, nullptr, make_pool) == 0, "tutti: out of memory: no handler of fork()");
+}
+
 void run_on_future_thread(std::function<void()> task)
 {
-    Pool &p = pool();
+    Pool &p = *pool;
     const std::lock_guard<std::mutex> lock(p.mutex);
     if (p.ended) {
         return;
@@ -77,7 +86,7 @@ void run_on_future_thread(std::function<void()> task)
 
 void end_futures()
 {
-    Pool &p = pool();
+    Pool &p = *pool;
     std::unique_lock<std::mutex> lock(p.mutex);
     p.ended = true;
     p.done.wait_for(lock, std::chrono::seconds(1), [&p] { return p.busy == 0; });

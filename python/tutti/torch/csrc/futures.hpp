@@ -8,6 +8,9 @@
 
 namespace tutti_torch {
 
+// The module is loaded.
+void begin_futures();
+
 void run_on_future_thread(std::function<void()> task);
 
 // The process ends: waits a moment for running tasks, and drops later ones. A callback that enters Python after the

@@ -52,6 +52,7 @@ static std::string describe(const c10::intrusive_ptr<c10d::Backend> &backend)
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module)
 {
+    tutti_torch::begin_futures();
     module.def("create", &tutti_torch::create, py::call_guard<py::gil_scoped_release>());
     module.def("empty", &tutti_torch::empty, py::call_guard<py::gil_scoped_release>());
     module.def("reserve", &tutti_torch::reserve, py::call_guard<py::gil_scoped_release>());
