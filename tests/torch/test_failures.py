@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors: wrong arguments, deadlines, dead ranks, aborts, groups that end early. And groups leave nothing behind."""
 
+import contextlib
 import gc
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -267,6 +269,64 @@ def pending():
     dist.barrier()
 
 
+@contextlib.contextmanager
+def no_new_threads():
+    """There is no memory for the stack of a thread. Waiting threads take the stacks of ended ones, which glibc keeps."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="utf-8") as file:
+        mapped = int(file.read().split()[0]) * resource.getpagesize()
+    end = threading.Event()
+    waiting = []
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + (4 << 20), before[1]))
+    try:
+        with contextlib.suppress(RuntimeError):
+            while True:
+                thread = threading.Thread(target=end.wait)
+                thread.start()
+                waiting.append(thread)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        end.set()
+        for thread in waiting:
+            thread.join()
+
+
+def futures_without_threads():
+    """Rank 0 can make no thread: get_future says so. Then it has one thread, which completes all futures."""
+    if dist.get_rank() != 0:
+        for _ in range(7):
+            dist.recv(torch.ones(1), 0)
+            dist.all_reduce(torch.ones(1))
+        return
+
+    def start():
+        return dist.all_reduce(torch.ones(1), async_op=True)
+
+    def end(work):
+        dist.send(torch.ones(1), 1)  # which then takes part
+        work.wait()
+
+    end(start())  # Tutti has the threads for such operations
+    work = start()
+    with no_new_threads():
+        raises(dist.DistBackendError, "NO_RESOURCE: get_future", work.get_future)
+        end(work)
+    work = start()
+    future = work.get_future()
+    end(work)
+    future.wait()
+    go = threading.Event()
+    works = [start() for _ in range(4)]
+    with no_new_threads():
+        futures = [work.get_future().then(lambda _: go.wait()) for work in works]
+        for work in works:
+            end(work)
+        go.set()
+        for future in futures:
+            assert future.wait()
+
+
 def many_groups(count):
     """Descriptors, threads and memory of the process after the first hundred groups, and after all."""
 
@@ -344,6 +404,9 @@ class Failures(unittest.TestCase):
 
     def test_pending(self):
         ranks.run(2, pending)
+
+    def test_futures_without_threads(self):
+        ranks.run(2, futures_without_threads)
 
     def test_use_after_destroy(self):
         ranks.run(2, use_after_destroy)

@@ -7,6 +7,7 @@
 #include <deque>
 #include <mutex>
 #include <pthread.h>
+#include <system_error>
 #include <thread>
 
 namespace tutti_torch {
@@ -20,8 +21,9 @@ struct Pool {
     std::condition_variable ready;
     std::condition_variable done;
     std::deque<std::function<void()>> tasks;
+    size_t threads = 0;
     size_t idle = 0;
-    size_t busy = 0;
+    size_t busy = 0; // tasks that have not ended
     bool ended = false;
 };
 
@@ -43,26 +45,54 @@ static void run_tasks()
     while (true) {
         if (p.tasks.empty()) {
             if (p.idle == max_idle) {
+                p.threads--;
                 return;
             }
             p.idle++;
             p.ready.wait(lock, [&p] { return !p.tasks.empty(); });
             p.idle--;
         }
-        const std::function<void()> task = std::move(p.tasks.front());
+        std::function<void()> task = std::move(p.tasks.front());
         p.tasks.pop_front();
         lock.unlock();
         task();
+        task = nullptr; // the end of its tensors may wait for Python's lock, whose holder may wait for the mutex
         lock.lock();
         p.busy--;
         p.done.notify_all();
     }
 }
 
+// The caller holds the mutex. Throws std::system_error if the system makes no more threads.
+static void add_thread(Pool &p)
+{
+    std::thread([] {
+        pthread_setname_np(pthread_self(), "tutti-futures");
+        run_tasks();
+    }).detach();
+    p.threads++;
+}
+
 void begin_futures()
 {
     make_pool();
     TORCH_CHECK(pthread_atfork(nullptr, nullptr, make_pool) == 0, "tutti: out of memory: no handler of fork()");
+}
+
+void require_future_thread()
+{
+    Pool &p = *pool;
+    const std::lock_guard<std::mutex> lock(p.mutex);
+    if (p.threads > 0) { // and one stays for ever
+        return;
+    }
+    try {
+        add_thread(p);
+    } catch (const std::system_error &error) {
+        C10_THROW_ERROR(DistBackendError,
+                        c10::str("tutti NO_RESOURCE: get_future: the system makes no thread for the future (",
+                                 error.what(), "); end other threads, or use wait() of the Work"));
+    }
 }
 
 void run_on_future_thread(std::function<void()> task)
@@ -77,10 +107,11 @@ void run_on_future_thread(std::function<void()> task)
     if (p.tasks.size() <= p.idle) {
         p.ready.notify_one();
     } else {
-        std::thread([] {
-            pthread_setname_np(pthread_self(), "tutti-futures");
-            run_tasks();
-        }).detach();
+        try {
+            add_thread(p);
+        } catch (const std::system_error &) {
+            // The task waits for a thread that runs another one.
+        }
     }
 }
 

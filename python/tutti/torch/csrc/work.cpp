@@ -136,6 +136,9 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
 {
     std::unique_lock<std::mutex> lock(mutex_);
     if (!future_) {
+        if (!ended_) {
+            require_future_thread();
+        }
         const auto list = c10::ListType::create(c10::TensorType::get());
         future_ = c10::make_intrusive<c10::ivalue::Future>(
             call_.outputs.size() > 1 ? c10::TypePtr(c10::ListType::create(list)) : c10::TypePtr(list));
