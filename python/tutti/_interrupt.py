@@ -26,7 +26,7 @@ import struct
 import threading
 import time
 from contextlib import suppress
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple, Union
 
 from ._native import lib
 
@@ -127,9 +127,9 @@ def in_other_thread(call: Callable[[], int], stays: Callable[[], bool]) -> int:
     After Ctrl-C the thread goes on until the call's deadline. `stays`: whether the thread has to live as long as what
     it made: a rank that is a thread leaves its group when that thread ends.
     """
-    results, ended = _start_thread(call, stays)
+    outcome, ended = _start_thread(call, stays)
     _wait_in_slices(ended)
-    return results[0]
+    return _result(outcome)
 
 
 def in_thread_until_abort(call: Callable[[], int], abort: Callable[[], object]) -> int:
@@ -138,7 +138,7 @@ def in_thread_until_abort(call: Callable[[], int], abort: Callable[[], object]) 
     An exception of a signal handler aborts the call. It is raised when the call has returned, because the call writes to
     the caller's memory; until then further exceptions of handlers are dropped.
     """
-    results, ended = _start_thread(call, lambda: False)
+    outcome, ended = _start_thread(call, lambda: False)
     try:
         _wait_in_slices(ended)
     except BaseException:
@@ -147,21 +147,34 @@ def in_thread_until_abort(call: Callable[[], int], abort: Callable[[], object]) 
                 abort()
                 ended.wait(_GRACE)
         raise
-    return results[0]
+    return _result(outcome)
 
 
-def _start_thread(call: Callable[[], int], stays: Callable[[], bool]) -> Tuple[List[int], threading.Event]:
-    results: List[int] = []
+def _start_thread(
+    call: Callable[[], int], stays: Callable[[], bool]
+) -> Tuple[List[Union[int, BaseException]], threading.Event]:
+    outcome: List[Union[int, BaseException]] = []
     ended = threading.Event()
 
     def run() -> None:
-        results.append(call())
+        try:
+            outcome.append(call())
+        except BaseException as problem:  # for the caller, which would wait for ever
+            outcome.append(problem)
         ended.set()
         if stays():
             threading.Event().wait()
 
     threading.Thread(target=run, name="tutti-call", daemon=True).start()
-    return results, ended
+    return outcome, ended
+
+
+def _result(outcome: List[Union[int, BaseException]]) -> int:
+    """What the call has returned; or raises its exception."""
+    [result] = outcome
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _wait_in_slices(ended: threading.Event) -> None:

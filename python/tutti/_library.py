@@ -64,7 +64,8 @@ def join(
 ) -> Group:
     """Joins a group that grows, as one of its new ranks."""
     config = {"timeout": timeout, "device": device, "device_index": device_index, "settings": settings}
-    return open_group(lambda *arguments: int(lib.tutti_group_join(token.encode(), *arguments)), config)
+    secret = token.encode()
+    return open_group(lambda *arguments: int(lib.tutti_group_join(secret, *arguments)), config)
 
 
 def finalize() -> None:

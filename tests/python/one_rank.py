@@ -510,6 +510,20 @@ class Process(unittest.TestCase):
             receiver.close()
             sender.close()
 
+    def test_exception_in_other_thread(self):
+        """The main thread lets another thread wait, and gets its exception."""
+
+        def fails():
+            raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            _interrupt.in_other_thread(fails, lambda: False)
+        with self.assertRaises(ZeroDivisionError):
+            _interrupt.in_thread_until_abort(fails, lambda: None)
+        for token in (None, b"token", 7):
+            with self.assertRaisesRegex(AttributeError, "encode"):
+                tutti.join(token)
+
     def test_store(self):
         values, condition = {}, threading.Condition()
 
