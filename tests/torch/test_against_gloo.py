@@ -19,6 +19,7 @@ DTYPES = [
     *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
 ]
 OPS = {name: getattr(dist.ReduceOp, name) for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")}
+LAYOUTS = ["plain", "transposed", "gaps", "unaligned"]
 SHAPES = [(7,), (4, 6), (0,), (3, 0), ()]
 
 
@@ -28,13 +29,16 @@ def make(shape, dtype, seed):
 
 
 def as_layout(tensor, layout):
-    """The same values with other strides."""
+    """The same values with other strides, or at an odd address."""
     if layout == "transposed" and tensor.dim() == 2:
         return tensor.t().contiguous().t()
     if layout == "gaps" and tensor.dim() > 0:
         wide = torch.zeros((*tensor.shape, 2), dtype=tensor.dtype)
         wide[..., 0] = tensor
         return wide[..., 0]
+    if layout == "unaligned" and tensor.numel() > 0:
+        bytes_ = bytearray(tensor.nbytes + 1)
+        return torch.frombuffer(bytes_, dtype=tensor.dtype, offset=1).view(tensor.shape).copy_(tensor)
     return tensor.clone()
 
 
@@ -194,14 +198,14 @@ def reductions(compare, dtypes, ops, shapes, layouts):
 def copies():
     compare = Comparison()
     all_cases(compare, DTYPES, [(4, 6)], ["plain"])
-    all_cases(compare, [torch.float32, torch.complex64], SHAPES, ["plain", "transposed", "gaps"])
+    all_cases(compare, [torch.float32, torch.complex64], SHAPES, LAYOUTS)
     return compare.faults
 
 
 def sums():
     compare = Comparison()
     reductions(compare, DTYPES, OPS, [(4, 6)], ["plain"])
-    reductions(compare, [torch.float32], ["SUM"], SHAPES, ["plain", "transposed", "gaps"])
+    reductions(compare, [torch.float32], ["SUM"], SHAPES, LAYOUTS)
     return compare.faults
 
 

@@ -339,6 +339,10 @@ def sparse():
     t = torch.sparse_coo_tensor([[rank, size]], [1.0, 2.0], (size + 1,))
     dist.all_reduce(t)
     assert t.to_dense().tolist() == [1.0] * size + [2.0 * size]
+    unaligned = torch.frombuffer(bytearray(5), dtype=torch.float32, offset=1).fill_(1)
+    t = torch.sparse_coo_tensor([[0]], unaligned, (2,))
+    dist.all_reduce(t)
+    assert t.to_dense().tolist() == [size, 0]
     shapes = {"shape": (3 + (rank == 1), 2), "dimensions": (3,) * (1 + (rank == 1)), "sparse dimensions": (3, 2)}
     for what, shape in shapes.items():
         other = torch.ones(shape).to_sparse(1 + (what == "sparse dimensions" and rank == 1))

@@ -5,9 +5,13 @@
 
 namespace tutti_torch {
 
+// Whether the tensor's memory can be passed to Tutti, which takes aligned elements only.
 static bool is_compact(const at::Tensor &tensor)
 {
-    return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+    const auto units = static_cast<size_t>(element_to_move(tensor.scalar_type()).units);
+    const size_t alignment = tensor.element_size() / units;
+    return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() &&
+           reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % alignment == 0;
 }
 
 // Whether the tensors lie one after the other in one storage, as slices of torch.chunk do.

@@ -18,7 +18,8 @@ static at::Tensor gather_rows(tutti_group *group, const at::Tensor &rows, const 
     for (int64_t &count : counts) {
         count *= row;
     }
-    Flat in(rows.data_ptr(), rows.numel(), element), out(all.data_ptr(), all.numel(), element);
+    const Block own = Block::reading({rows});
+    Flat in(own, element), out(all.data_ptr(), all.numel(), element);
     check(tutti_all_gather_v(group, in, out, 0, counts.data(), nullptr, call), error);
     return all;
 }
@@ -52,8 +53,8 @@ at::Tensor Backend::sum_sparse(const at::Tensor &tensor, milliseconds timeout)
     const tutti::call call = tutti::call().timeout_ms(deadline(timeout)).error(&error);
     const at::Tensor own = tensor.coalesce();
     const std::vector<int64_t> lengths = gather_lengths(group_, size_, own, call, error);
-    const at::Tensor indices = gather_rows(group_, own.indices().t().contiguous(), lengths, call, error);
-    const at::Tensor values = gather_rows(group_, own.values().contiguous(), lengths, call, error);
+    const at::Tensor indices = gather_rows(group_, own.indices().t(), lengths, call, error);
+    const at::Tensor values = gather_rows(group_, own.values(), lengths, call, error);
     return at::sparse_coo_tensor(indices.t(), values, tensor.sizes(), tensor.options()).coalesce();
 }
 
