@@ -207,13 +207,14 @@ class Group(Collectives, Messages):
             fail(status, details)
 
     def destroy(self) -> None:
-        """Ends this rank's use of the group. Waits for no rank. Busy while operations are pending.
+        """Ends this rank's use of the group. Busy while operations are pending. Waits for no rank, unless a Bucketer
+        was dropped whose buckets have started.
 
         If arrays of `empty` are alive and this is the last group that shares their memory, the group ends when the
         last of them does.
         """
-        _events.registry.end(self.handle)
-        _overlap.registry.end(self.handle)
+        _events.registry.end(self.handle, self._enter)
+        _overlap.registry.end(self.handle, self._enter_unstarted)
         if self._family.close(self.handle):
             self._keep = None
         self.handle = 0

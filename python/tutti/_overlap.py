@@ -66,10 +66,7 @@ class Bucketer:
 
     def wait(self) -> None:
         """Ends the step: the gradients hold their results."""
-        details = ErrorStruct()
-        status = self._group._enter_unstarted(lib.tutti_bucketer_wait, self.handle, addressof(details))
-        if status:
-            fail(status, details)
+        self._enter(lib.tutti_bucketer_wait)
 
     def describe(self) -> Tuple[int, int]:
         """(number of buckets, bytes of the largest one)."""
@@ -79,9 +76,16 @@ class Bucketer:
 
     def destroy(self) -> None:
         """Waits for started buckets and frees the memory."""
-        checked(lib.tutti_bucketer_destroy, self.handle)
+        self._enter(lib.tutti_bucketer_destroy)
         registry.destroyed(self.handle)
         self.handle = 0
+
+    def _enter(self, function: Any) -> None:
+        """Calls a function that waits for the buckets, and so for other ranks."""
+        details = ErrorStruct()
+        status = self._group._enter_unstarted(function, self.handle, addressof(details))
+        if status:
+            fail(status, details)
 
     def __enter__(self) -> Bucketer:
         return self

@@ -73,6 +73,18 @@ def interrupt(to_other_thread=False):
     SENDERS[-1].start()
 
 
+def destroy_bucketer(group):
+    with tutti.Bucketer(group, [np.zeros(1)]) as bucketer:
+        bucketer.ready(0)
+
+
+def drop_bucketer(group):
+    bucketer = tutti.Bucketer(group, [np.zeros(1)])
+    bucketer.ready(0)
+    del bucketer
+    group.destroy()
+
+
 class Waiting(unittest.TestCase):
     def test_work(self):
         if ME == 0:
@@ -208,6 +220,10 @@ class Waiting(unittest.TestCase):
     def test_interrupt_agree(self):
         self.interrupted(lambda group: group.agree())
 
+    def test_interrupt_bucketer(self):
+        self.interrupted(destroy_bucketer)
+        self.interrupted(drop_bucketer)
+
     def test_interrupt_without_watch(self):
         """Calls that cannot be started end, too, if the program has its own wakeup descriptor."""
         receiver, sender = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -219,6 +235,8 @@ class Waiting(unittest.TestCase):
                 self.interrupted(lambda group: group.shrink())
                 self.interrupted(lambda group: group.empty(1 << 20))
                 self.interrupted(lambda group: group.register(np.zeros(1 << 20)))
+                self.interrupted(destroy_bucketer)
+                self.interrupted(drop_bucketer)
         finally:
             signal.set_wakeup_fd(previous)
             receiver.close()
