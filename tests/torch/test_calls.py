@@ -400,6 +400,10 @@ def memory():
     dist.all_gather_into_tensor(out, part)
     assert out.view(size, -1).float().mean(1).tolist() == [float(r) for r in range(size)]
     del part
+    for shape in ((2**62,), (2**33, 2**33), (-1,), (2, -(2**62))):
+        for make in (torch.empty, tutti.torch.empty):
+            with contextlib.suppress(RuntimeError):
+                raise AssertionError(make(*shape).shape)
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.BatchNorm1d(300))
     before = [p.detach().clone() for p in model.parameters()]
@@ -496,6 +500,8 @@ def reserved():
         assert [is_shared(t) for t in taken] == [True] * 4 + [False]
         for i in order:
             taken[i] = None
+    with contextlib.suppress(RuntimeError):
+        raise AssertionError(backend.allocate_tensor(1 << 62, dtype=torch.float32, device=torch.device("cpu")).shape)
     if rank == 0:  # local: the other ranks do not allocate
         mine = backend.allocate_tensor(1 << 18, dtype=torch.float32, device=torch.device("cpu"))
     else:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "arena.hpp"
 
+#include <ATen/EmptyTensor.h>
 #include <algorithm>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +13,12 @@ namespace tutti_torch {
 static size_t rounded_up(size_t bytes, size_t unit)
 {
     return std::max<size_t>(1, (bytes + unit - 1) / unit) * unit;
+}
+
+size_t bytes_of(at::IntArrayRef shape, size_t element_size)
+{
+    at::detail::check_size_nonnegative(shape);
+    return at::detail::computeStorageNbytesContiguous(shape, element_size);
 }
 
 Arena::Arena(tutti_group *group, size_t bytes)
@@ -37,8 +44,7 @@ Arena::~Arena()
 std::optional<at::Tensor> Arena::take(at::IntArrayRef shape, const at::TensorOptions &options)
 {
     constexpr size_t line = 64;
-    const size_t bytes =
-        rounded_up(static_cast<size_t>(c10::multiply_integers(shape)) * options.dtype().itemsize(), line);
+    const size_t bytes = rounded_up(bytes_of(shape, options.dtype().itemsize()), line);
     size_t offset;
     {
         const std::lock_guard lock(mutex_);

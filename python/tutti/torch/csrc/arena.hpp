@@ -12,6 +12,9 @@
 
 namespace tutti_torch {
 
+// What a compact tensor has. Throws as torch.empty does if that is negative, or does not fit into the address space.
+size_t bytes_of(at::IntArrayRef shape, size_t element_size);
+
 class Arena : public std::enable_shared_from_this<Arena> {
 public:
     // Maps `bytes` bytes and registers them. Collective.

@@ -80,8 +80,7 @@ void Backend::shutdown()
 
 at::Tensor Backend::empty(const std::vector<int64_t> &shape, c10::ScalarType type)
 {
-    const size_t bytes = static_cast<size_t>(c10::multiply_integers(shape)) * c10::elementSize(type);
-    arenas_.push_back(std::make_shared<Arena>(group_, bytes));
+    arenas_.push_back(std::make_shared<Arena>(group_, bytes_of(shape, c10::elementSize(type))));
     return *arenas_.back()->take(shape, at::TensorOptions(type));
 }
 
