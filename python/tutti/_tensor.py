@@ -293,15 +293,15 @@ def _convert(array: Any, dtype: Any = None) -> Tuple[int, bool, Any]:
 
 
 def _from_buffer(array: Any, dtype: Any, problem: Optional[BaseException] = None) -> Tuple[int, bool, Any]:
-    """An array by the buffer protocol, or by NumPy's __array_interface__ (types of ml_dtypes have no buffer)."""
+    """An array by the buffer protocol, or by __array_interface__ and dtype of NumPy (ml_dtypes have no buffer)."""
     try:
         view = _BufferView(array, dtype)
         return ctypes.addressof(view.struct), bool(view.buffer.readonly), view
     except (TypeError, BufferError, ValueError) as refused:
         if isinstance(refused, InvalidArgument) and not hasattr(array, "__array_interface__"):
             raise
-        interface = getattr(array, "__array_interface__", None)
-    if interface is None:
+        interface = getattr(array, "__array_interface__", {})
+    if not hasattr(array, "dtype") or not isinstance(interface.get("data"), tuple):
         reason = f": {problem}" if problem else ""
         raise InvalidArgument(
             f"tutti: {type(array).__module__}.{type(array).__name__} is no array: "
@@ -316,7 +316,7 @@ def _from_buffer(array: Any, dtype: Any, problem: Optional[BaseException] = None
     if DTYPES[name][1] != array.dtype.itemsize:
         raise InvalidArgument(f"tutti: an element of {name} has {DTYPES[name][1]} bytes, not {array.dtype.itemsize}")
     data, read_only = interface["data"]
-    struct = _struct(data, interface["shape"], interface["strides"], name)
+    struct = _struct(data, interface["shape"], interface.get("strides"), name)
     return ctypes.addressof(struct), read_only, (struct, array)
 
 

@@ -82,6 +82,11 @@ class Arrays(unittest.TestCase):
         self.refuses("is no array", [1.0, 2.0])
         self.refuses("is no array", None)
         self.refuses("is no array", 3)
+        values, image = np.ones(2, "u1"), {"version": 3, "shape": (2,), "typestr": "|u1", "data": bytes(2)}
+        self.refuses("is no array", SimpleNamespace(__array_interface__=image))  # as an image of PIL
+        self.refuses("is no array", SimpleNamespace(__array_interface__=image, dtype=values.dtype))
+        image["data"] = (values.ctypes.data, False)  # an interface without strides is compact
+        self.group.all_reduce(SimpleNamespace(__array_interface__=image, dtype=values.dtype))
         self.refuses("byte order|element type", np.zeros(2, ">f8"))
         self.refuses("element type|dtype", np.zeros(2, complex))
         self.refuses("element type", np.array([object()]))
