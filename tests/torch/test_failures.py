@@ -269,6 +269,32 @@ def pending():
     dist.barrier()
 
 
+def no_deadline():
+    """The timeout 0 means none. The barrier then waits, and the end of the group gives pending operations a moment."""
+    import tutti.torch
+
+    rank = dist.get_rank()
+    ended = torch.zeros(1)
+    for _ in range(10):  # on a busy machine the moment may be too short
+        group = dist.new_group(timeout=timedelta(0))
+        tutti.torch.monitored_barrier(group)
+        if rank == 0:
+            work = dist.all_reduce(torch.ones(1), group=group, async_op=True)
+            dist.barrier()
+            dist.destroy_process_group(group)
+            with contextlib.suppress(dist.DistBackendError):
+                ended.fill_(work.wait())
+        else:
+            dist.barrier()
+            time.sleep(0.2)  # rank 0 destroys its group
+            with contextlib.suppress(dist.DistBackendError):
+                dist.all_reduce(torch.ones(1), group=group)
+        dist.broadcast(ended, 0)
+        if ended:
+            return
+    raise AssertionError("the end of the group has ended the operation")
+
+
 @contextlib.contextmanager
 def no_new_threads():
     """There is no memory for the stack of a thread. Waiting threads take the stacks of ended ones, which glibc keeps."""
@@ -404,6 +430,9 @@ class Failures(unittest.TestCase):
 
     def test_pending(self):
         ranks.run(2, pending)
+
+    def test_no_deadline(self):
+        ranks.run(2, no_deadline)
 
     def test_futures_without_threads(self):
         ranks.run(2, futures_without_threads)

@@ -154,7 +154,10 @@ def monitored_barrier(
     timeout: Union[timedelta, float, None] = None,
     wait_all_ranks: bool = False,
 ) -> None:
-    """torch.distributed.monitored_barrier, which torch offers for gloo only. timeout: a timedelta, or seconds."""
+    """torch.distributed.monitored_barrier, which torch offers for gloo only.
+
+    timeout: a timedelta, or seconds; 0 means none.
+    """
     if distributed.distributed_c10d._rank_not_in_group(group):
         return
     process_group: Any = _process_group(group)  # torch's declarations lack the function

@@ -62,8 +62,11 @@ void Backend::abort()
 // Local. Pending operations get a moment to end, since a send of this rank may be what a peer still waits for.
 void Backend::shutdown()
 {
-    constexpr auto grace = std::chrono::seconds(5);
-    const auto end = std::chrono::steady_clock::now() + std::min<milliseconds>(grace, options_->timeout);
+    milliseconds grace = std::chrono::seconds(5);
+    if (deadline(options_->timeout) != TUTTI_FOREVER) {
+        grace = std::min(grace, options_->timeout);
+    }
+    const auto end = std::chrono::steady_clock::now() + grace;
     tutti_status status;
     while ((status = tutti_group_destroy(group_, nullptr)) == TUTTI_BUSY && std::chrono::steady_clock::now() < end) {
         std::this_thread::sleep_for(milliseconds(1));

@@ -56,6 +56,11 @@ using Clock = std::chrono::steady_clock;
 
 } // namespace
 
+static Clock::time_point end_of(milliseconds timeout)
+{
+    return deadline(timeout) == TUTTI_FOREVER ? Clock::time_point::max() : Clock::now() + timeout;
+}
+
 // The next number from `peer`; 0 at the limit, which leaves the group usable.
 static int64_t receive_number(tutti_group *group, int peer, int tag, Clock::time_point end)
 {
@@ -99,7 +104,7 @@ WorkPtr Backend::send_number(int peer, int tag, int64_t number)
 void Backend::report_to_root(milliseconds timeout)
 {
     const int64_t number = ++reports_;
-    const auto end = Clock::now() + timeout;
+    const auto end = end_of(timeout);
     std::string cause = "rank 0 did not answer in time";
     try {
         send_number(0, report_tag, number);
@@ -123,7 +128,7 @@ void Backend::report_to_root(milliseconds timeout)
 // The reports of all ranks, or an exception that names the ranks without one.
 std::vector<int64_t> Backend::collect_reports(milliseconds timeout, bool wait_all_ranks)
 {
-    const auto end = Clock::now() + timeout;
+    const auto end = end_of(timeout);
     std::vector<int64_t> reports;
     std::vector<int> missing;
     std::string cause;
@@ -134,7 +139,7 @@ std::vector<int64_t> Backend::collect_reports(milliseconds timeout, bool wait_al
         }
         try {
             // With wait_all_ranks a slow rank does not shorten the limit of the next one.
-            reports.push_back(receive_report(group_, peer, wait_all_ranks ? Clock::now() + timeout : end));
+            reports.push_back(receive_report(group_, peer, wait_all_ranks ? end_of(timeout) : end));
         } catch (const c10::Error &error) {
             reports.push_back(0);
             cause = c10::str(" (", error.what_without_backtrace(), ")");
