@@ -2,9 +2,11 @@
 /*
  * Ranks that are late, leave, or die, in groups over Gloo. An alarm ends a rank that hangs.
  */
+#include <poll.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "api/group/init_processes.h"
 #include "time_limits.h"
@@ -13,7 +15,9 @@
 #define LAST  (RANKS - 1)
 
 static char store[64];
+static const char *backend = "gloo";
 static _Atomic int *arrived; /* shared by all processes: how many ranks have returned from a collective */
+static _Atomic int *ending;  /* likewise: the process of the last rank */
 
 /* The last rank waits until the others have returned, too: its next step must not affect them within that call. */
 static void await_others(int32_t rank)
@@ -28,9 +32,10 @@ static tutti_group *join(int32_t rank)
 {
     tutti_group *g = NULL;
     tutti_error error;
-    tutti_status status = tutti_init(
-        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
-        &error);
+    const char *const over_gloo[] = {"hier.outer=gloo", NULL};
+    const tutti_config *config = TUTTI_CONFIG(.backend = backend, .store = store, .rank = rank, .world_size = RANKS,
+                                              .timeout_ms = LONG_MS, .settings = over_gloo);
+    tutti_status status = tutti_init(config, &g, &error);
     test_status(__FILE__, __LINE__, "init", status, TUTTI_OK, &error, "");
     return g;
 }
@@ -193,6 +198,78 @@ static void receives_from_any(int32_t rank, void *user)
     atomic_fetch_add(arrived, rank == 1);
 }
 
+/* A message of rank 0 to rank 1 and one back. Rank 1 receives from any rank. */
+static void exchange(tutti_group *g, int32_t rank)
+{
+    int32_t x = rank;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_I32);
+    tutti_error error;
+    const tutti_call *call = TUTTI_CALL(.error = &error);
+    if (rank == 0) {
+        EXPECT_ERROR(&error, TUTTI_OK, "", tutti_send(g, &t, 1, 1, call));
+        EXPECT_ERROR(&error, TUTTI_OK, "", tutti_recv(g, &t, 1, 1, call, NULL));
+    } else {
+        EXPECT_ERROR(&error, TUTTI_OK, "", tutti_recv(g, &t, TUTTI_ANY_SOURCE, 1, call, NULL));
+        EXPECT_ERROR(&error, TUTTI_OK, "", tutti_send(g, &t, 0, 1, call));
+    }
+}
+
+/* A rank whose process ends by exit() with the group open has left. Ranks that do not need it go on. */
+static void exits(int32_t rank, void *user)
+{
+    (void)user;
+    float x = 0;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_error error;
+    setenv("TUTTI_HOST_ID", strcmp(backend, "hier") == 0 && rank == 0 ? "A" : "B", 1);
+    tutti_group *world = join_all(rank);
+    if (rank == LAST) {
+        atomic_store(ending, getpid());
+        return;
+    }
+    while (atomic_load(ending) == 0) {
+        sched_yield();
+    }
+    struct pollfd last = {.fd = (int)syscall(SYS_pidfd_open, atomic_load(ending), 0), .events = POLLIN};
+    EXPECT(last.fd >= 0 && poll(&last, 1, LONG_MS) == 1);
+    for (int i = 0; i < 20; i++) { /* within these Gloo's thread notices the lost connection */
+        exchange(world, rank);
+    }
+    EXPECT(tutti_group_error(world, &error) == TUTTI_OK && error.status == TUTTI_OK);
+    exchange(world, rank);
+    const tutti_status status = tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.error = &error), NULL);
+    EXPECT(status == TUTTI_PEER_LEFT || status == TUTTI_REVOKED);
+    EXPECT(error.suspect == LAST);
+    EXPECT(tutti_group_error(world, &error) == TUTTI_OK && error.status == TUTTI_PEER_LEFT);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* The child of a fork is no member: its exit() is no leave of the rank, which dies after it. */
+static void child_exits(int32_t rank, void *user)
+{
+    (void)user;
+    float x = 0;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_group *world = join_all(rank);
+    tutti_error error;
+    if (rank == LAST) {
+        int ended = -1;
+        const pid_t child = fork();
+        if (child == 0) {
+            exit(0);
+        }
+        EXPECT(waitpid(child, &ended, 0) == child && ended == 0);
+        _exit(test_result());
+    }
+    const tutti_status status = tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.error = &error), NULL);
+    EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
+    EXPECT(tutti_group_error(world, &error) == TUTTI_OK && error.status == TUTTI_PEER_DEAD);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
 /* Sent data arrive, though the sender leaves at once. */
 static void sends_and_leaves(int32_t rank, void *user)
 {
@@ -214,26 +291,32 @@ static void in_processes(const char *what, process_function function, int64_t co
 {
     snprintf(store, sizeof(store), "unix:gloo-faults-%ld-%s", (long)getpid(), what);
     atomic_store(arrived, 0);
+    atomic_store(ending, 0);
     test_processes(what, RANKS, function, &count);
 }
 
 int main(void)
 {
     test_stand_alone();
-    arrived = mmap(NULL, sizeof(*arrived), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    arrived = mmap(NULL, 2 * sizeof(*arrived), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (arrived == MAP_FAILED) {
         perror("mmap");
         return 1;
     }
+    ending = arrived + 1;
     in_processes("late-small", late, 10);
     in_processes("late-large", late, 70000);
     in_processes("dies-small", dies, 10);
     in_processes("dies-large", dies, 70000);
     in_processes("dies-within", dies_within, 0);
     in_processes("leaves", leaves, 0);
+    in_processes("exits", exits, 0);
+    in_processes("child-exits", child_exits, 0);
     in_processes("dies-silent", dies_silent, 0);
     in_processes("any-dies", receives_from_any, 1);
     in_processes("any-leaves", receives_from_any, 0);
     in_processes("sends-and-leaves", sends_and_leaves, 0);
+    backend = "hier"; /* rank 0 on a host of its own */
+    in_processes("exits-hier", exits, 0);
     return test_result();
 }

@@ -7,6 +7,7 @@
 
 #include <gloo/config.h>
 #include <gloo/rendezvous/context.h>
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ constexpr uint64_t NOTIFICATION_MAGIC = UINT64_C(0x7475747469303031);
 constexpr int64_t LONG_MS = INT64_C(24) * 3600 * 1000; /* Gloo has no infinite timeout */
 constexpr int64_t LINGER_MS = 10000;
 constexpr int64_t LINGER_FAILED_MS = 100;
+constexpr int64_t LINGER_EXIT_MS = 1000; /* for all groups together */
 constexpr size_t EAGER_LEAST = 8192;
 constexpr size_t EAGER_MOST = 65536;
 constexpr size_t EAGER_OF_ALL = size_t{128} << 10; /* a lane has four records for each rank: 512 KiB up to 16 ranks */
@@ -40,6 +42,56 @@ const char *setting(const tutti_open_info *info, const char *key, const char *ot
 size_t eager_bytes_of(int ranks)
 {
     return std::min(std::max(EAGER_OF_ALL / static_cast<size_t>(ranks) / 64 * 64, EAGER_LEAST), EAGER_MOST);
+}
+
+/* ---- the open groups of this process ----------------------------------------------------------------------------- */
+
+std::mutex open_lock;
+Group *open_groups;
+
+/* In the child of a fork the groups are the parent's, and the thread that held the lock is not there. */
+void forget_parent()
+{
+    open_groups = nullptr;
+    new (&open_lock) std::mutex;
+}
+
+void add_open(Group *g)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, [] { pthread_atfork(nullptr, nullptr, forget_parent); });
+    const std::lock_guard<std::mutex> guard(open_lock);
+    g->next_open = open_groups;
+    open_groups = g;
+}
+
+void remove_open(const Group *g)
+{
+    const std::lock_guard<std::mutex> guard(open_lock);
+    Group **link = &open_groups;
+    while (*link && *link != g) {
+        link = &(*link)->next_open;
+    }
+    if (*link) {
+        *link = g->next_open;
+    }
+}
+
+/*
+ * exit() with open groups: their ranks leave, they have not died. Peers look whether a rank has left only when its
+ * connection is lost, so they need not learn the moment. A group that another thread destroys stays in the list until
+ * its data have been sent.
+ */
+__attribute__((destructor)) void leave_at_exit()
+{
+    const std::lock_guard<std::mutex> guard(open_lock);
+    const int64_t begun = tti_now_ns();
+    for (Group *g = open_groups; g; g = g->next_open) {
+        g->leave();
+    }
+    for (Group *g = open_groups; g; g = g->next_open) {
+        g->await_sent(tti_deadline_ns(begun, g->has_failed() ? LINGER_FAILED_MS : LINGER_EXIT_MS));
+    }
 }
 
 } // namespace
@@ -121,6 +173,7 @@ void Group::connect(const tutti_open_info *info, int64_t deadline_ns)
             }
         }
     }
+    add_open(this);
 }
 
 /* All data sent must arrive first: a socket that is closed with unread data discards its unsent data. */
@@ -129,20 +182,28 @@ Group::~Group()
     if (!mesh) {
         return;
     }
-    const bool failed = has_failed();
-    if (!failed) {
-        notify(left_notification_, *left_buffer_, NotificationKind::LEAVES);
+    {
+        const std::lock_guard<std::mutex> guard(open_lock);
+        leave();
     }
-    await_sent(failed ? LINGER_FAILED_MS : LINGER_MS);
+    await_sent(tti_deadline_ns(tti_now_ns(), has_failed() ? LINGER_FAILED_MS : LINGER_MS));
     mesh->discard();
     mesh->shut();
+    remove_open(this);
 }
 
-void Group::await_sent(int64_t limit_ms)
+void Group::leave() noexcept
 {
-    const int64_t limit = tti_deadline_ns(tti_now_ns(), limit_ms);
+    if (!notified_left_ && !has_failed()) {
+        notified_left_ = true;
+        notify(left_notification_, *left_buffer_, NotificationKind::LEAVES);
+    }
+}
+
+void Group::await_sent(int64_t until_ns) noexcept
+{
     for (int r = 0; r < size; r++) {
-        while (r != rank && !mesh->is_lost(r) && mesh->pair(r)->is_sending() && tti_now_ns() < limit) {
+        while (r != rank && !mesh->is_lost(r) && mesh->pair(r)->is_sending() && tti_now_ns() < until_ns) {
             mesh->doorbell.wait(mesh->doorbell.value(),
                                 tti_now_ns() + 500000); /* an acknowledgement rings no doorbell */
         }
@@ -341,7 +402,7 @@ tutti_status Group::fail_by_lost_peer(int peer, const std::string &what, tutti_e
         return check(error);
     }
     if (has_left(peer)) {
-        tti_error_set(error, TUTTI_PEER_LEFT, "%s: rank %d waits for rank %d, which has destroyed its group",
+        tti_error_set(error, TUTTI_PEER_LEFT, "%s: rank %d waits for rank %d, which has destroyed its group or ended",
                       what.c_str(), rank, peer);
     } else {
         tti_error_set(error, TUTTI_PEER_DEAD,

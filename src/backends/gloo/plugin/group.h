@@ -123,6 +123,14 @@ class Group
     bool recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t bytes, bool is_urgent = true) noexcept;
     void flush(int peer) noexcept;
 
+    /* Notifies the other ranks once that this one leaves, unless the group has failed. Under the lock of the open
+     * groups. */
+    void leave() noexcept;
+    /* Returns when the other hosts' kernels have all sent data, or at that time. */
+    void await_sent(int64_t until_ns) noexcept;
+
+    Group *next_open = nullptr; /* under the lock of the open groups */
+
     /* How many connections have been lost. */
     uint32_t losses() const
     {
@@ -141,7 +149,6 @@ class Group
     void notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept;
     void process_incoming(const Notification &notification, int peer, tutti_error *cause);
     void fail_without_memory(int peer) noexcept;
-    void await_sent(int64_t limit_ms);
 
     std::shared_ptr<Device> device_;
     Doorbell doorbell_of_one_;
@@ -158,6 +165,7 @@ class Group
     std::vector<std::unique_ptr<Buffer>> notification_buffers_;
     Notification failed_notification_{};
     Notification left_notification_{};
+    bool notified_left_ = false; /* under the lock of the open groups */
     Notification waiting_notification_{};
     std::unique_ptr<Buffer> failed_buffer_;
     std::unique_ptr<Buffer> left_buffer_;
