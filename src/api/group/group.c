@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/group/joining.h"
 #include "backends/null/null.h"
 #include "base/error.h"
 #include "base/wait/retry.h"
@@ -76,7 +77,9 @@ tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_e
     }
     tutti_status status = tti_api_check_config(config, error);
     if (status == TUTTI_OK) {
+        tti_joining_begin();
         status = tti_join_world(config, group, error);
+        tti_joining_end();
     }
     return tti_api_finish(error, TUTTI_OP_INIT, -1, status);
 }
@@ -272,7 +275,8 @@ static void destroy_idle(void *handle, void *user)
     }
 }
 
-tutti_status tutti_finalize(tutti_error *error)
+/* BUSY, without a change, unless another thread enters a call meanwhile. */
+static tutti_status destroy_all(tutti_error *error)
 {
     struct ending ending = {.status = TUTTI_OK, .error = error};
     tti_handles_each(&tti_groups, check_idle, &ending);
@@ -281,17 +285,30 @@ tutti_status tutti_finalize(tutti_error *error)
                                       "finalize: another thread is inside a call on an events object: call again after "
                                       "that has returned");
     }
-    if (ending.status != TUTTI_OK) {
-        return ending.status;
+    if (ending.status == TUTTI_OK) {
+        tti_events_destroy_all();
+        tti_handles_each(&tti_groups, destroy_idle, &ending);
     }
-    tti_events_destroy_all();
-    tti_handles_each(&tti_groups, destroy_idle, &ending);
-    if (ending.status != TUTTI_OK) {
-        return ending.status; /* another thread has entered a call meanwhile */
+    return ending.status;
+}
+
+tutti_status tutti_finalize(tutti_error *error)
+{
+    if (!tti_joining_exclude()) {
+        return tti_error_set(error, TUTTI_BUSY,
+                             "finalize: another thread is inside tutti_init, tutti_group_join or tutti_finalize: call "
+                             "again after that has returned");
     }
-    tti_timer_shutdown();
+    const tutti_status status = destroy_all(error);
+    if (status == TUTTI_OK) {
+        tti_registry_stop(); /* a rendezvous server of this process runs until its clients have left */
+    }
+    tti_joining_allow();
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    tti_timer_shutdown(); /* not before: it waits for callbacks, which may join */
     tti_flight_finish();
-    tti_registry_stop(); /* a rendezvous server of this process runs until its clients have left, or the process ends */
     return tti_error_clear(error);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/group/group.h"
+#include "api/group/joining.h"
 #include "base/error.h"
 #include "core/call/call.h"
 #include "core/group/backend/engines.h"
@@ -239,6 +240,10 @@ tutti_status tutti_group_join(const char *token, const tutti_config *config, tut
                                "group_join: rank, world_size, lanes, backend and store come from the group; leave them "
                                "out of the configuration");
     }
-    return tti_api_finish(error, TUTTI_OP_JOIN, -1,
-                          status == TUTTI_OK ? tti_grow_join(token, config, grown, error) : status);
+    if (status == TUTTI_OK) {
+        tti_joining_begin();
+        status = tti_grow_join(token, config, grown, error);
+        tti_joining_end();
+    }
+    return tti_api_finish(error, TUTTI_OP_JOIN, -1, status);
 }

@@ -5,10 +5,14 @@
  * dereferenced.
  */
 #include "api/check.h"
+#include "time_limits.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <tutti/backend.h>
 #include <unistd.h>
 
@@ -232,6 +236,53 @@ static void finalize_takes_all(void)
     EXPECT_OK(tutti_finalize(NULL));
 }
 
+/* A thread that joins, through a server that is no store of Tutti. */
+struct joiner {
+    char url[48];
+    bool grows;
+};
+
+static void *join(void *user)
+{
+    const struct joiner *j = user;
+    tutti_group *g = NULL;
+    tutti_error e;
+    const tutti_status status =
+        j->grows ? tutti_group_join(j->url, TUTTI_CONFIG(.timeout_ms = LONG_MS), &g, &e)
+                 : tutti_init(TUTTI_CONFIG(.rank = 1, .world_size = 2, .store = j->url, .timeout_ms = LONG_MS), &g, &e);
+    test_status(__FILE__, __LINE__, "join", status, TUTTI_PROTOCOL, &e, "not a store");
+    return NULL;
+}
+
+/* A finalize beside a thread that joins changes nothing. The thread has connected, and waits for the server's answer. */
+static void beside_join(bool grows)
+{
+    static const char nonsense[4096] = "nonsense";
+    tutti_group *idle = alone();
+    tutti_error e;
+    pthread_t thread;
+    struct joiner j = {.grows = grows};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(at);
+    const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(bind(server, (struct sockaddr *)&at, length) == 0 && listen(server, 1) == 0);
+    EXPECT(getsockname(server, (struct sockaddr *)&at, &length) == 0);
+    snprintf(j.url, sizeof(j.url), "tcp://127.0.0.1:%d", ntohs(at.sin_port));
+    EXPECT(pthread_create(&thread, NULL, join, &j) == 0);
+    const int connection = accept(server, NULL, NULL);
+    EXPECT(connection >= 0);
+    EXPECT_ERROR(&e, TUTTI_BUSY, "finalize: another thread is inside tutti_init", tutti_finalize(&e));
+    EXPECT(tutti_finalize(NULL) == TUTTI_BUSY);
+    EXPECT(tutti_group_size(idle) == 1);
+    EXPECT_USABLE(idle);
+    EXPECT(write(connection, nonsense, sizeof(nonsense)) == sizeof(nonsense));
+    pthread_join(thread, NULL);
+    close(connection);
+    close(server);
+    EXPECT_OK(tutti_finalize(&e));
+    EXPECT(tutti_group_size(idle) == -1);
+}
+
 struct inside {
     tutti_group *group;
     tutti_group *other;
@@ -369,6 +420,8 @@ int main(void)
     in_use();
     pending_works();
     finalize_takes_all();
+    beside_join(false);
+    beside_join(true);
     from_callbacks();
     test_ranks(2, callback_of_failure);
     test_ranks(3, orphans);

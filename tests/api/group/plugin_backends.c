@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <tutti/backend.h>
 
@@ -20,6 +21,9 @@ static atomic_int started;
 static atomic_int ended;
 static atomic_int open_fails_on; /* rank, or -1 */
 static atomic_int init_fails;
+static atomic_int open_waits; /* until `go`, after `opening` */
+static sem_t opening;
+static sem_t go;
 
 struct copy_state {
     int32_t rank;
@@ -72,6 +76,13 @@ static tutti_status copy_open(const tutti_open_info *info, void **state, tutti_e
     EXPECT(info->setting(info->settings, "no.such.key") == NULL);
     if (info->rank == atomic_load(&open_fails_on)) {
         return fill(error, TUTTI_NO_RESOURCE, "no more widgets");
+    }
+    if (atomic_load(&open_waits)) {
+        const int ended_before = atomic_load(&ended);
+        sem_post(&opening);
+        while (sem_wait(&go) != 0) {
+        }
+        EXPECT(atomic_load(&ended) == ended_before);
     }
     struct copy_state *s = calloc(1, sizeof(*s));
     s->rank = info->rank;
@@ -256,6 +267,37 @@ static void use_copy(void)
     EXPECT(atomic_load(&ended) == 2 && atomic_load(&opened) == 3 && atomic_load(&closed) == 3);
 }
 
+static void *open_alone(void *unused)
+{
+    tutti_error e;
+    tutti_group *g = NULL;
+    (void)unused;
+    EXPECT_OK(init_copy(0, 1, NULL, &g, &e));
+    return NULL;
+}
+
+/* No fini while another thread is in open. */
+static void finalize_beside_open(void)
+{
+    tutti_error e;
+    pthread_t thread;
+    const int ended_before = atomic_load(&ended);
+    sem_init(&opening, 0, 0);
+    sem_init(&go, 0, 0);
+    atomic_store(&open_waits, 1);
+    EXPECT(pthread_create(&thread, NULL, open_alone, NULL) == 0);
+    while (sem_wait(&opening) != 0) {
+    }
+    EXPECT_ERROR(&e, TUTTI_BUSY, "tutti_init", tutti_finalize(&e));
+    sem_post(&go);
+    pthread_join(thread, NULL);
+    atomic_store(&open_waits, 0);
+    EXPECT_OK(tutti_finalize(&e));
+    EXPECT(atomic_load(&ended) == ended_before + 1);
+    sem_destroy(&opening);
+    sem_destroy(&go);
+}
+
 static void not_available(void)
 {
     tutti_error e;
@@ -410,6 +452,7 @@ int main(void)
     EXPECT_OK(tutti_backend_register(&copy_backend, NULL));
     refused(__LINE__, &copy_backend, TUTTI_INVALID_ARGUMENT, "already");
     use_copy();
+    finalize_beside_open();
     transaction();
     not_available();
     plugin_files();
