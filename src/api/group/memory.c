@@ -12,6 +12,7 @@
 #include "api/check.h"
 #include "api/group/blocks.h"
 #include "base/error.h"
+#include "base/host/available_memory.h"
 #include "base/kept_memory.h"
 #include "core/call/call.h"
 #include "core/group/backend/engines.h"
@@ -21,8 +22,9 @@
 #define EXCHANGE_TAG 0x70616568u /* "heap": distinguishes it from an application's all_gather */
 #define EXCHANGE_MAX 1024
 
-/* A rank's result; sent between processes. */
+/* A rank's result, and the memory that it takes next. Fixed layout: it is sent between processes. */
 struct outcome {
+    struct tti_memory_request memory;
     int32_t status;
     char message[252];
 };
@@ -79,18 +81,21 @@ static bool can_agree(const struct tti_group *g)
            g->host_backend->ops->supports(g->host_state, &op);
 }
 
-/* All ranks return OK, or all return the first failure. */
-static tutti_status agree(struct tti_call *c, tutti_status mine)
+static tutti_status error_of_rank(struct tti_call *c, int rank, tutti_status status, const char *message)
+{
+    tti_error_set(c->error, status, "%s: rank %d: %s", tutti_operation_name(c->operation), rank, message);
+    c->error->suspect = rank;
+    return status;
+}
+
+/* All ranks return OK, or all return the first failure: of a rank so far, or that there is less memory than they want
+ * next. */
+static tutti_status agree(struct tti_call *c, tutti_status mine, struct tti_memory_request next)
 {
     if (!can_agree(c->group)) {
-        if (mine != TUTTI_OK) {
-            tti_error_set(c->error, mine, "%s: rank %d: %s", tutti_operation_name(c->operation), c->rank,
-                          c->error->message);
-            c->error->suspect = c->rank;
-        }
-        return mine;
+        return mine == TUTTI_OK ? mine : error_of_rank(c, c->rank, mine, c->error->message);
     }
-    struct outcome own = {.status = mine};
+    struct outcome own = {.memory = next, .status = mine};
     if (mine != TUTTI_OK) {
         snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, c->error->message);
     }
@@ -102,10 +107,12 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
     for (int r = 0; r < c->group_size && status == TUTTI_OK; r++) {
         if (all[r].status != TUTTI_OK) {
             all[r].message[sizeof(all[r].message) - 1] = '\0';
-            status = tti_error_set(c->error, all[r].status, "%s: rank %d: %s", tutti_operation_name(c->operation), r,
-                                   all[r].message);
-            c->error->suspect = r;
+            status = error_of_rank(c, r, all[r].status, all[r].message);
         }
+    }
+    if (status == TUTTI_OK &&
+        (status = tti_memory_requests_check(&all[0].memory, sizeof(*all), c->group_size, c->error)) != TUTTI_OK) {
+        error_of_rank(c, c->error->suspect, status, c->error->message);
     }
     free(all);
     return status;
@@ -114,10 +121,17 @@ static tutti_status agree(struct tti_call *c, tutti_status mine)
 /* Ordinary memory, for all ranks or for none. */
 static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memory)
 {
+    const bool on_host = c->group->device.device_type == kDLCPU; /* else its library refuses what is too much */
+    const struct tti_memory_request wanted = {.bytes = on_host ? bytes : 0, .available = tti_available_memory_read()};
+    const struct tti_memory_request none = {.bytes = 0};
     struct tti_pool *pool = c->group->pool;
     void *block = NULL;
-    tutti_status status = bytes > 0 ? tti_pool_alloc(pool, c->group->device, bytes, &block, c->error) : TUTTI_OK;
-    status = agree(c, status);
+    tutti_status status = agree(c, tti_memory_requests_check(&wanted, sizeof(wanted), 1, c->error), wanted);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    status = bytes > 0 ? tti_pool_alloc(pool, c->group->device, bytes, &block, c->error) : TUTTI_OK;
+    status = agree(c, status, none);
     if (status == TUTTI_OK) {
         *memory = block;
     } else if (block) {

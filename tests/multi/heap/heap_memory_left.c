@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2,3 timeout=120 trees=release,debug,address,undefined */
 /*
- * tutti_unregister where the host or the control group of one rank has too little memory: all ranks get NO_MEMORY, and
- * nothing has changed. When the group is destroyed instead, the range keeps its content. fopen of this program stands
- * before that of libc, so the test decides what the files of the system say.
+ * tutti_unregister, and tutti_alloc with and without a heap, where the host or the control group of one rank has too
+ * little memory: all ranks get NO_MEMORY, and nothing has changed. When the group is destroyed instead, the range keeps
+ * its content. fopen of this program stands before that of libc, so the test decides what the files of the system say.
  */
 #include "heap_support.h"
 #include "time_limits.h"
@@ -58,6 +58,49 @@ static void refused(tutti_group *g, unsigned char *memory, int lacks, enum short
     check_sum(g, memory, BYTES / sizeof(float));
 }
 
+/* As above. Each rank wants `bytes`. */
+static void not_given(tutti_group *g, size_t bytes, int lacks, enum shortage kind, const char *reason)
+{
+    tutti_error e;
+    void *memory = NULL;
+    shortage = lacks < 0 || lacks == tutti_group_rank(g) ? kind : NONE;
+    const tutti_status status = tutti_alloc(g, bytes, &memory, &e);
+    shortage = NONE;
+    EXPECT(status == TUTTI_NO_MEMORY && !memory && strstr(e.message, reason));
+    EXPECT(e.suspect == (lacks < 0 ? 0 : lacks));
+    const tutti_status again = tutti_alloc(g, bytes, &memory, &e);
+    EXPECT(again == TUTTI_OK && memory);
+    EXPECT(tutti_free(g, memory, &e) == TUTTI_OK);
+}
+
+/* One rank could have what it wants, but not all of them. */
+static void too_much_together(tutti_group *g)
+{
+    not_given(g, 5000, -1, OF_HOST, "the host has 8192 left");
+    not_given(g, 3000, -1, OF_CONTROL_GROUP, "control group leaves 4096");
+    not_given(g, 5000, 1, OF_CONTROL_GROUP, "control group leaves 4096");
+}
+
+static void no_heap(tutti_group *world)
+{
+    const char *const settings[] = {"engine.heap=off", NULL};
+    tutti_group *g = NULL;
+    EXPECT_OK(tutti_group_split(world, 0, tutti_group_rank(world), TUTTI_CONFIG(.settings = settings), &g, &err));
+    EXPECT(!(tutti_group_capabilities(g) & TUTTI_CAP_HEAP));
+    too_much_together(g);
+    EXPECT_OK(tutti_group_destroy(g, &err));
+}
+
+/* The ranks are threads, and find the shortage that this process has. */
+static tutti_status rank_of_threads(tutti_group *g, void *unused)
+{
+    tutti_error e;
+    void *memory = NULL;
+    (void)unused;
+    EXPECT(tutti_alloc(g, 5000, &memory, &e) == TUTTI_NO_MEMORY && strstr(e.message, "the host has 8192 left"));
+    return TUTTI_OK;
+}
+
 static bool is_shared_memory(const unsigned char *memory)
 {
     char line[512];
@@ -98,6 +141,11 @@ int main(void)
     if (failures == 0 && memory) {
         refused(world, memory, -1, OF_HOST, "the host has 8192 left");
         refused(world, memory, 1, OF_CONTROL_GROUP, "control group leaves 4096");
+        too_much_together(world);
+        no_heap(world);
+        shortage = OF_HOST;
+        EXPECT_OK(tutti_run_threads(2, rank_of_threads, NULL, &err));
+        shortage = NONE;
         destroyed(memory);
     }
     EXPECT_OK(tutti_finalize(&err));

@@ -35,9 +35,11 @@ tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_hea
 void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel);
 
 /* After the first round: NO_MEMORY, on every rank, if the host or the control group of a rank has less memory than the
- * ranks want. The rank that arrived last has read after all have freed what they free before, and before any takes
- * memory. */
-tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
-                                      tutti_error *error);
+ * ranks want. */
+static inline tutti_status tti_heap_check_available(const struct tti_heap_view *v, const struct tti_heap_record *all,
+                                                    tutti_error *error)
+{
+    return tti_memory_requests_check(&all[0].memory, sizeof(*all), v->size, error);
+}
 
 #endif

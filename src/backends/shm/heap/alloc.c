@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "backends/shm/heap/agree.h"
-#include "backends/shm/heap/available.h"
 #include "backends/shm/heap/file.h"
 #include "backends/shm/heap/ranges.h"
 #include "backends/shm/heap/shared.h"
@@ -89,7 +88,7 @@ static tutti_status prepare(struct tti_heap_view *v, size_t bytes, struct tti_he
     if (status == TUTTI_OK && getrandom(mine->random, sizeof(mine->random), 0) != sizeof(mine->random)) {
         status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }
-    mine->bytes = bytes;
+    mine->memory.bytes = bytes;
     mine->region = TTI_HEAP_ARENA;
     return status;
 }
@@ -179,14 +178,14 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
     const struct tti_heap_group_ops group = tti_heap_group_ops_of(v);
     uint64_t sum = 0;
     for (int r = 0; r < v->size; r++) {
-        sum += r != v->rank ? all[r].bytes : 0;
+        sum += r != v->rank ? all[r].memory.bytes : 0;
     }
     for (int r = 0; r < v->size && sum <= POPULATE_MOST; r++) {
         uint64_t name = (uint64_t)(TTI_HEAP_ARENA + 1) << 48 | (all[r].offset & ((UINT64_C(1) << 48) - 1));
         unsigned char *block =
-            r != v->rank && all[r].bytes > 0 ? tti_heap_address(&v->table, r, name, all[r].bytes) : NULL;
+            r != v->rank && all[r].memory.bytes > 0 ? tti_heap_address(&v->table, r, name, all[r].memory.bytes) : NULL;
         if (block) {
-            tti_heap_file_populate(block, all[r].bytes, &group);
+            tti_heap_file_populate(block, all[r].memory.bytes, &group);
         }
     }
 }
@@ -210,7 +209,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
     struct tti_store *channel = NULL;
     bool taken = false;
     mine.status = prepare(v, bytes, &mine, error);
-    mine.available = tti_available_memory_read();
+    mine.memory.available = tti_available_memory_read();
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     if (status == TUTTI_OK && is_missing(v, all)) { /* the same decision on all ranks */
         status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "backends/shm/heap/agree.h"
-#include "backends/shm/heap/available.h"
 #include "backends/shm/heap/file.h"
 #include "backends/shm/heap/ranges.h"
 #include "backends/shm/heap/shared.h"
@@ -172,7 +171,7 @@ static bool is_shared(const struct registration *x)
 {
     bool any = false;
     for (int i = 0; i < x->view->size; i++) {
-        any = any || x->all[i].bytes > 0;
+        any = any || x->all[i].memory.bytes > 0;
     }
     return any && x->view->size > 1;
 }
@@ -186,7 +185,7 @@ static tutti_status share(struct registration *x, tutti_error *error)
     tutti_status status = wanted ? tti_heap_check_available(v, x->all, error)
                                  : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
     for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
-        wanted[i] = x->all[i].bytes > 0;
+        wanted[i] = x->all[i].memory.bytes > 0;
     }
     if (status == TUTTI_OK && r->bytes > 0) {
         status = make_file(x, error);
@@ -267,8 +266,8 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
 {
     x->mine.status = claim(x, memory, bytes, error);
     x->mine.region = x->index;
-    x->mine.bytes = x->index > 0 ? region_of(x)->bytes : 0;
-    x->mine.available = tti_available_memory_read();
+    x->mine.memory.bytes = x->index > 0 ? region_of(x)->bytes : 0;
+    x->mine.memory.available = tti_available_memory_read();
     if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
         x->mine.status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }
@@ -362,8 +361,8 @@ static tutti_status check_private(struct tti_heap_view *v, const void *memory, c
                                      "for its end first",
                                      memory);
     } else {
-        mine->bytes = v->shared->regions[mine->region].bytes;
-        mine->available = tti_available_memory_read();
+        mine->memory.bytes = v->shared->regions[mine->region].bytes;
+        mine->memory.available = tti_available_memory_read();
     }
     return tti_heap_agree(v, exchange, "unregister", mine, all, error);
 }

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "backends/shm/heap/arena.h"
-#include "backends/shm/heap/available.h"
 #include "backends/shm/heap/group_ops.h"
+#include "base/host/available_memory.h"
 #include "engine/memory/heap.h"
 #include "store/limits.h"
 
@@ -68,16 +68,15 @@ struct tti_heap_view {
 /* A rank's record in one step of a collective call. Fixed layout: it is sent between processes. */
 struct tti_heap_record {
     int32_t status;
-    uint32_t region;                       /* index of the own region                 */
-    uint64_t bytes;                        /* how much memory is wanted               */
-    uint64_t offset;                       /* of the block in the arena               */
-    struct tti_available_memory available; /* in the first round: see tti_heap_check_available */
-    uint64_t random[2];                    /* rank 0: the name of the channel         */
-    uint8_t incomplete;                    /* the arena of a rank is missing here     */
-    uint8_t serves;                        /* this rank serves the descriptor channel */
-    uint8_t origin;                        /* of a resource error: tti_resource_origin */
-    uint8_t reserved;                      /* 0                                       */
-    int32_t suspect;                       /* the rank that has caused the failure    */
+    uint32_t region;                  /* index of the own region                 */
+    uint64_t offset;                  /* of the block in the arena               */
+    struct tti_memory_request memory; /* in the first round: see tti_heap_check_available */
+    uint64_t random[2];               /* rank 0: the name of the channel         */
+    uint8_t incomplete;               /* the arena of a rank is missing here     */
+    uint8_t serves;                   /* this rank serves the descriptor channel */
+    uint8_t origin;                   /* of a resource error: tti_resource_origin */
+    uint8_t reserved;                 /* 0                                       */
+    int32_t suspect;                  /* the rank that has caused the failure    */
     char message[220];
 };
 
