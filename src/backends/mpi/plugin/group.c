@@ -33,9 +33,10 @@ struct rank_info {
     int32_t blocking; /* this rank is allowed, and able, to call the blocking functions */
     int32_t window;   /* elements; rank 0's value is used */
     int32_t world_rank;
-    int32_t locked;  /* its library does not allow calls from several threads at once */
-    int32_t serial;  /* counts the groups of this process; rank 0's value selects the tag */
-    uint32_t device; /* see tti_mpi_device_of */
+    int32_t parent_failed; /* it knows that the group from which this one is made has failed */
+    int32_t locked;        /* its library does not allow calls from several threads at once */
+    int32_t serial;        /* counts the groups of this process; rank 0's value selects the tag */
+    uint32_t device;       /* see tti_mpi_device_of */
     char version[96];
 };
 
@@ -68,6 +69,7 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
     tti_mpi_leave();
     tti_mpi_end_creation();
     own->world_rank = tti_mpi_library.world_rank;
+    own->parent_failed = info->parent_state && tti_mpi_has_failed(info->parent_state);
     if (code != MPI_SUCCESS) {
         return tti_mpi_error(error, code, "MPI_Comm_rank");
     }
@@ -80,6 +82,23 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
     snprintf(own->version, sizeof(own->version), "%s", tti_mpi_library.version);
     return tti_records_exchange(info, "rank_info", all, sizeof(*all), tti_deadline_ns(tti_now_ns(), info->timeout_ms),
                                 error);
+}
+
+/* The base communicator, the same on all members: if one called MPI_Comm_create_group on another, no deadline would end
+ * the call. A failed parent's communicator may be revoked, and only some members may know that the parent has failed. */
+static MPI_Comm common_base(const tutti_open_info *info, MPI_Comm own, struct rank_info *all)
+{
+    bool failed = false;
+    for (int r = 0; r < info->world_size; r++) {
+        failed = failed || all[r].parent_failed;
+    }
+    if (!failed || info->native_communicator) {
+        return own;
+    }
+    for (int r = 0; r < info->world_size; r++) {
+        all[r].base_rank = all[r].world_rank;
+    }
+    return MPI_COMM_WORLD;
 }
 
 static tutti_status compare_members(const tutti_open_info *info, const struct rank_info *all, tutti_error *error)
@@ -105,19 +124,6 @@ static tutti_status compare_members(const tutti_open_info *info, const struct ra
     return TUTTI_OK;
 }
 
-/* The ranks of the members in the base communicator, or with `world` in MPI_COMM_WORLD. */
-static int *list_ranks(const struct rank_info *all, int size, bool world, tutti_error *error)
-{
-    int *ranks = calloc((uint32_t)size, sizeof(*ranks)); /* unsigned: no warning about negative sizes */
-    for (int r = 0; ranks && r < size; r++) {
-        ranks[r] = world ? all[r].world_rank : all[r].base_rank;
-    }
-    if (!ranks) {
-        tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", size);
-    }
-    return ranks;
-}
-
 /* Threads that create groups of the same ranks at the same time need different tags. Open MPI sends the messages of
  * MPI_Comm_create_group itself with this tag, as if the caller had sent them (ompi_comm_allreduce_group_nb). A receive
  * of Tutti's on the same communicator would match them, so the upper half of the tags is reserved for creation. */
@@ -129,13 +135,12 @@ static int creation_tag(const struct rank_info *first)
 }
 
 static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all,
-                                       struct tti_mpi_group *g, tutti_error *error)
+                                       int *ranks, struct tti_mpi_group *g, tutti_error *error)
 {
     MPI_Group all_ranks;
     MPI_Group members;
-    int *ranks = list_ranks(all, g->size, false, error);
-    if (!ranks) {
-        return TUTTI_NO_MEMORY;
+    for (int r = 0; r < g->size; r++) {
+        ranks[r] = all[r].base_rank;
     }
     const int tag = creation_tag(&all[0]);
     const char *what = "MPI_Comm_group";
@@ -156,31 +161,26 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
         code = MPI_Comm_dup(g->control, &g->lane[i].comm); /* with the error handler */
     }
     tti_mpi_leave();
-    free(ranks);
     return code == MPI_SUCCESS ? TUTTI_OK : tti_mpi_error(error, code, what);
 }
 
 /* One group at a time in each process, if the library of a member needs that. */
-static tutti_status make_locked(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all,
+static tutti_status make_locked(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all, int *ranks,
                                 struct tti_mpi_group *g, tutti_error *error)
 {
     bool locked = false;
     for (int r = 0; r < g->size; r++) {
         locked = locked || all[r].locked;
+        ranks[r] = all[r].world_rank;
     }
     if (!locked || g->size == 1) {
-        return make_communicators(info, base, all, g, error);
-    }
-    int *ranks = list_ranks(all, g->size, true, error);
-    if (!ranks) {
-        return TUTTI_NO_MEMORY;
+        return make_communicators(info, base, all, ranks, g, error);
     }
     tutti_status status = tti_mpi_creation_lock(info, ranks, error);
     if (status == TUTTI_OK) {
-        status = make_communicators(info, base, all, g, error);
+        status = make_communicators(info, base, all, ranks, g, error);
         tti_mpi_creation_unlock();
     }
-    free(ranks);
     return status;
 }
 
@@ -273,27 +273,24 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     return g;
 }
 
-/* The base communicator: it contains all members. */
+/* A communicator that contains all members, as far as this rank knows: see common_base. */
 static MPI_Comm base_of(const tutti_open_info *info)
 {
     const struct tti_mpi_group *parent = info->parent_state;
     if (info->native_communicator) {
         return *(const MPI_Comm *)info->native_communicator;
     }
-    if (parent && !tti_mpi_has_failed(parent)) {
-        return parent->control;
-    }
-    return MPI_COMM_WORLD;
+    return parent ? parent->control : MPI_COMM_WORLD;
 }
 
-/* Creates the communicators and adds the group to the list of open ones. */
-static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all,
+/* Creates the communicators and adds the group to the list of open ones. `ranks` has room for one of each member. */
+static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struct rank_info *all, int *ranks,
                          struct tti_mpi_group *g, tutti_error *error)
 {
     if (!tti_mpi_begin_creation()) {
         return is_ending(info, error);
     }
-    const tutti_status status = make_locked(info, base, all, g, error);
+    const tutti_status status = make_locked(info, base, all, ranks, g, error);
     if (status == TUTTI_OK) {
         tti_mpi_add_open(g);
     }
@@ -307,14 +304,19 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
     if (status != TUTTI_OK) {
         return status;
     }
+    /* All memory before the exchange: afterwards the other members wait for this rank in MPI, without a deadline. */
     struct rank_info *all = calloc((size_t)info->world_size, sizeof(*all));
+    int *ranks = calloc((size_t)info->world_size, sizeof(*ranks));
     struct tti_mpi_group *g = group_make(info);
-    if (!all || !g) {
+    if (!all || !ranks || !g) {
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a group of %d ranks", info->world_size);
     }
-    const MPI_Comm base = base_of(info);
-    if (status == TUTTI_OK && (status = exchange_members(info, base, all, error)) == TUTTI_OK &&
-        (status = compare_members(info, all, error)) == TUTTI_OK) {
+    MPI_Comm base = base_of(info);
+    if (status == TUTTI_OK && (status = exchange_members(info, base, all, error)) == TUTTI_OK) {
+        base = common_base(info, base, all);
+        status = compare_members(info, all, error);
+    }
+    if (status == TUTTI_OK) {
         g->window = (size_t)all[0].window;
         g->blocking = true;
         g->device = all[0].device;
@@ -322,9 +324,10 @@ tutti_status tti_mpi_open(const tutti_open_info *info, void **state, tutti_error
             g->blocking = g->blocking && all[r].blocking;
             g->device &= all[r].device;
         }
-        status = make(info, base, all, g, error);
+        status = make(info, base, all, ranks, g, error);
     }
     free(all);
+    free(ranks);
     if (status != TUTTI_OK) {
         if (g) {
             group_free(g);
