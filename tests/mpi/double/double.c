@@ -15,6 +15,7 @@
  *   DOUBLE_FAIL_PROBE   MPI_Improbe for messages fails on that rank
  *   DOUBLE_SLOW_MS      for so long the data of a broadcast are on their way on the rank that sets it; `double_slow`
  *                       points to where MPI receives them
+ *   DOUBLE_SPANS        MPI_Ialltoallw transfers nothing, and prints how many bytes each part has, and how many it spans
  *   DOUBLE_ONE_THREAD   only the thread that has started MPI may send, receive messages or wait
  *   DOUBLE_NO_MEMORY    a text of which strdup makes no copy, or a variable that setenv does not set
  */
@@ -243,6 +244,29 @@ int MPI_Isend(const void *memory, int count, MPI_Datatype type, int to, int tag,
         return failure(comm);
     }
     return PMPI_Isend(memory, count, type, to, tag, comm, request);
+}
+
+int MPI_Ialltoallw(const void *in, const int in_counts[], const int in_at[], const MPI_Datatype in_types[], void *out,
+                   const int out_counts[], const int out_at[], const MPI_Datatype out_types[], MPI_Comm comm,
+                   MPI_Request *request)
+{
+    int size = 0;
+    check_thread();
+    if (!getenv("DOUBLE_SPANS")) {
+        return PMPI_Ialltoallw(in, in_counts, in_at, in_types, out, out_counts, out_at, out_types, comm, request);
+    }
+    PMPI_Comm_size(comm, &size);
+    for (int r = 0; r < size; r++) {
+        MPI_Count bytes = 0;
+        MPI_Count begin = 0;
+        MPI_Count span = 0;
+        if (out_counts[r] > 0) {
+            PMPI_Type_size_x(out_types[r], &bytes);
+            PMPI_Type_get_true_extent_x(out_types[r], &begin, &span);
+            printf("double: part of %lld bytes spans %lld\n", (long long)bytes * out_counts[r], (long long)span);
+        }
+    }
+    return PMPI_Ibarrier(comm, request);
 }
 
 void *double_slow;

@@ -29,26 +29,51 @@ struct side {
     MPI_Datatype *types;
 };
 
-/* A type for `bytes` bytes at `offset`, in `outer` rows. */
+/* A type for `count` blocks of `length` items each, `pitch` bytes apart. Counts of MPI are int, so very many blocks are a
+ * vector of vectors and, in a struct with it, the rest. */
+static int make_vector(size_t count, int length, MPI_Aint pitch, MPI_Datatype item, MPI_Datatype *type)
+{
+    if (count <= TTI_MPI_MAX_COUNT) {
+        return MPI_Type_create_hvector((int)count, length, pitch, item, type);
+    }
+    const size_t steps = (count - 1) / TTI_MPI_MAX_COUNT;
+    const int rest = (int)(count - steps * TTI_MPI_MAX_COUNT);
+    const MPI_Aint step = (MPI_Aint)TTI_MPI_MAX_COUNT * pitch;
+    const MPI_Aint at[2] = {0, (MPI_Aint)steps * step};
+    const int one[2] = {1, 1};
+    MPI_Datatype vector;
+    MPI_Datatype parts[2];
+    int code = MPI_Type_create_hvector((int)TTI_MPI_MAX_COUNT, length, pitch, item, &vector);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    code = MPI_Type_create_hvector((int)steps, 1, step, vector, &parts[0]);
+    MPI_Type_free(&vector);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    code = MPI_Type_create_hvector(rest, length, pitch, item, &parts[1]);
+    if (code == MPI_SUCCESS) {
+        code = MPI_Type_create_struct(2, one, at, parts, type);
+        MPI_Type_free(&parts[1]);
+    }
+    MPI_Type_free(&parts[0]);
+    return code;
+}
+
+/* A type for `width` bytes at `offset`, in `outer` rows. */
 static int make_type(size_t offset, size_t width, size_t outer, size_t pitch, MPI_Datatype *type)
 {
     MPI_Datatype row = MPI_BYTE;
     MPI_Datatype rows = MPI_DATATYPE_NULL;
-    MPI_Aint at[2] = {0, (MPI_Aint)(width / TTI_MPI_MAX_COUNT * TTI_MPI_MAX_COUNT)};
     int code = MPI_SUCCESS;
     int count = (int)width;
     if (width > TTI_MPI_MAX_COUNT) {
-        MPI_Datatype chunks[2] = {MPI_DATATYPE_NULL, MPI_BYTE};
-        int lengths[2] = {(int)(width / TTI_MPI_MAX_COUNT), (int)(width % TTI_MPI_MAX_COUNT)};
-        code = MPI_Type_contiguous((int)TTI_MPI_MAX_COUNT, MPI_BYTE, &chunks[0]);
-        if (code == MPI_SUCCESS) {
-            code = MPI_Type_create_struct(2, lengths, at, chunks, &row);
-            MPI_Type_free(&chunks[0]);
-        }
+        code = make_vector(width, 1, 1, MPI_BYTE, &row);
         count = 1;
     }
     if (code == MPI_SUCCESS) {
-        code = MPI_Type_create_hvector((int)outer, count, (MPI_Aint)pitch, row, &rows);
+        code = make_vector(outer, count, (MPI_Aint)pitch, row, &rows);
         if (row != MPI_BYTE) {
             MPI_Type_free(&row);
         }
