@@ -233,7 +233,7 @@ int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_O
 }
 
 /* A large all_reduce that does not block sends with this tag (TTI_MPI_TAG_PART), twice between two ranks. */
-#define TAG_PART 4
+#define TAG_PART 5
 
 int MPI_Isend(const void *memory, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
 {

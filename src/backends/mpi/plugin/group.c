@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/mpi/plugin/closed_groups.h"
 #include "backends/mpi/plugin/creation_lock.h"
 #include "backends/mpi/plugin/failure.h"
 #include "backends/mpi/plugin/library/devices.h"
@@ -290,6 +291,7 @@ static tutti_status make(const tutti_open_info *info, MPI_Comm base, const struc
     if (!tti_mpi_begin_creation()) {
         return is_ending(info, error);
     }
+    tti_mpi_free_closed(); /* MPI has a few thousand communicators */
     const tutti_status status = make_locked(info, base, all, ranks, g, error);
     if (status == TUTTI_OK) {
         tti_mpi_add_open(g);
@@ -350,14 +352,10 @@ void tti_mpi_close(void *state)
         tti_mpi_profile_print(g);
     }
     if (open && !tti_mpi_has_failed(g)) {
-        tti_mpi_enter();
-        for (int i = 0; i < g->lanes; i++) {
-            MPI_Comm_free(&g->lane[i].comm);
-        }
-        MPI_Comm_free(&g->control);
-        tti_mpi_leave();
+        tti_mpi_keep_closed(g);
     }
     if (open) {
+        tti_mpi_free_closed();
         tti_mpi_end_creation();
     }
     if (!g->kept) { /* see failure.c */

@@ -19,14 +19,15 @@
 /* The most elements or bytes in one call of MPI: counts are int. A multiple of every element size, and of a page. */
 #define TTI_MPI_MAX_COUNT ((size_t)1 << 30)
 
-/* Tags. The first three are used on the communicator for messages; TTI_MPI_TAG_DATA begins a range for large data. The
+/* Tags. The first four are used on the communicator for messages; TTI_MPI_TAG_DATA begins a range for large data. The
  * last two are used on the communicators of lanes. */
 enum {
     TTI_MPI_TAG_ENVELOPE = 0,
     TTI_MPI_TAG_FAILURE = 1,
-    TTI_MPI_TAG_DATA = 2,
-    TTI_MPI_TAG_ENTRY = 3,
-    TTI_MPI_TAG_PART = 4
+    TTI_MPI_TAG_CLOSED = 2, /* the last message of a rank that has closed the group: see closed_groups.c */
+    TTI_MPI_TAG_DATA = 3,
+    TTI_MPI_TAG_ENTRY = 4,
+    TTI_MPI_TAG_PART = 5
 };
 
 /* What a rank sends to every other rank before a collective: see entry_barrier.c. The layout is fixed, since it is

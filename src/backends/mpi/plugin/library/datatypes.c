@@ -82,7 +82,9 @@ static int before_finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void)key;
     (void)value;
     (void)extra;
-    tti_mpi_quiesce(false);
+    if (!tti_mpi_quiesce(false)) { /* no thread is inside MPI */
+        tti_mpi_await_closed();
+    }
     for (tutti_dtype d = 1; d < TUTTI_DTYPE_COUNT; d++) {
         MPI_Type_free(&own_types[d]);
     }

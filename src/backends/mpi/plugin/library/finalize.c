@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/mpi/plugin/closed_groups.h"
 #include "backends/mpi/plugin/failure.h"
 #include "backends/mpi/plugin/library/library.h"
 #include "backends/mpi/plugin/open_groups.h"
@@ -35,6 +36,7 @@
 #define BLOCKING_MS                                                                                                    \
     1000 /* for threads that cannot notice it in a blocking call; and if the process ends with an error */
 #define EXIT_BARRIER_MS 60000 /* for all ranks to arrive at the end; then MPI_Finalize waits for them */
+#define CLOSED_MS       1000  /* for the last messages of other ranks; without them MPI_Finalize works, too */
 #define POLL_NS         100000
 
 /* ---- stopping ---------------------------------------------------------------------------------------------------- */
@@ -196,6 +198,17 @@ static void exit_barrier(void)
     int code = MPI_Ibarrier(MPI_COMM_WORLD, &request);
     while (code == MPI_SUCCESS && (code = MPI_Test(&request, &done, MPI_STATUS_IGNORE)) == MPI_SUCCESS && !done &&
            tti_now_ns() < deadline) {
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* MPICH over UCX complains about messages that no rank has received. So this rank receives the last messages for the
+ * groups that it has closed: a rank sends its own at the latest before it is here. */
+void tti_mpi_await_closed(void)
+{
+    const struct timespec pause = {.tv_nsec = POLL_NS};
+    const int64_t deadline = tti_deadline_ns(tti_now_ns(), CLOSED_MS);
+    while (!tti_mpi_free_closed() && tti_now_ns() < deadline) {
         nanosleep(&pause, NULL);
     }
 }

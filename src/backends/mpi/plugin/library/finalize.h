@@ -13,4 +13,8 @@ void tti_mpi_finalize(int exit_status, void *unused);
  * most. */
 const char *tti_mpi_quiesce(bool fails);
 
+/* At the beginning of MPI_Finalize: frees the communicators of closed groups, and waits for a second at most until the
+ * other ranks have closed them, too. */
+void tti_mpi_await_closed(void);
+
 #endif
