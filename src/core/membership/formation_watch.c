@@ -358,5 +358,5 @@ tutti_status tti_formation_poll_member(const struct tti_formation_watch *w, int3
 {
     tutti_status status = member_status(w, member, error);
     status = status == TUTTI_OK ? process_status(w, member, error) : status;
-    return status == TUTTI_OK ? poll_deadline(w, error) : status;
+    return status == TUTTI_OK && w->poll ? w->poll(w->poll_user, error) : status;
 }
