@@ -15,7 +15,8 @@
  *   DOUBLE_FAIL_PROBE   MPI_Improbe for messages fails on that rank
  *   DOUBLE_SLOW_MS      for so long the data of a broadcast are on their way on the rank that sets it; `double_slow`
  *                       points to where MPI receives them
- *   DOUBLE_SPANS        MPI_Ialltoallw transfers nothing, and prints how many bytes each part has, and how many it spans
+ *   DOUBLE_SPANS        MPI_Ialltoallw, and messages that are not of bytes, transfer nothing, and print how many bytes
+ *                       each part has, and how many it spans
  *   DOUBLE_ONE_THREAD   only the thread that has started MPI may send, receive messages or wait
  *   DOUBLE_NO_MEMORY    a text of which strdup makes no copy, or a variable that setenv does not set
  */
@@ -235,6 +236,26 @@ int MPI_Allreduce(const void *in, void *out, int count, MPI_Datatype type, MPI_O
 /* A large all_reduce that does not block sends with this tag (TTI_MPI_TAG_PART), twice between two ranks. */
 #define TAG_PART 5
 
+static void print_span(const char *what, MPI_Datatype type)
+{
+    MPI_Count bytes = 0;
+    MPI_Count begin = 0;
+    MPI_Count span = 0;
+    PMPI_Type_size_x(type, &bytes);
+    PMPI_Type_get_true_extent_x(type, &begin, &span);
+    printf("double: %s of %lld bytes spans %lld\n", what, (long long)bytes, (long long)span);
+}
+
+int MPI_Irecv(void *memory, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request)
+{
+    check_thread();
+    if (getenv("DOUBLE_SPANS") && type != MPI_BYTE) {
+        print_span("message", type);
+        count = 0;
+    }
+    return PMPI_Irecv(memory, count, type, from, tag, comm, request);
+}
+
 int MPI_Isend(const void *memory, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request)
 {
     static int calls;
@@ -242,6 +263,9 @@ int MPI_Isend(const void *memory, int count, MPI_Datatype type, int to, int tag,
     check_thread();
     if (tag == TAG_PART && sends++ % 2 == 0 && fails_now(count, &calls)) {
         return failure(comm);
+    }
+    if (getenv("DOUBLE_SPANS") && type != MPI_BYTE) {
+        count = 0;
     }
     return PMPI_Isend(memory, count, type, to, tag, comm, request);
 }
@@ -257,13 +281,8 @@ int MPI_Ialltoallw(const void *in, const int in_counts[], const int in_at[], con
     }
     PMPI_Comm_size(comm, &size);
     for (int r = 0; r < size; r++) {
-        MPI_Count bytes = 0;
-        MPI_Count begin = 0;
-        MPI_Count span = 0;
         if (out_counts[r] > 0) {
-            PMPI_Type_size_x(out_types[r], &bytes);
-            PMPI_Type_get_true_extent_x(out_types[r], &begin, &span);
-            printf("double: part of %lld bytes spans %lld\n", (long long)bytes * out_counts[r], (long long)span);
+            print_span("part", out_types[r]);
         }
     }
     return PMPI_Ibarrier(comm, request);

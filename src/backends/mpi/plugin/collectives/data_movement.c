@@ -2,7 +2,8 @@
 /*
  * The collectives that copy bytes and reduce nothing. Where the parts of a joined tensor lie as MPI's plain functions
  * expect them, those are used. All else (parts that span rows, any displacements, more than MPI's int counts) is one
- * MPI_Alltoallw, in which a derived datatype describes each part. Nothing is packed.
+ * MPI_Alltoallw, in which a derived datatype describes each part. Nothing is packed. Parts of multiples of 4 GiB are
+ * messages.
  *
  * Cost: that of MPI's function for n bytes (broadcast) or n parts (the others).
  */
@@ -119,6 +120,51 @@ static void free_types(struct side *s, int size)
     }
 }
 
+/* Whether MPI may leave this part out: MPICH 4.0 takes the size of a type as an int in MPI_Alltoallw, and 4 GiB are 0. */
+static bool may_be_left_out(const struct side *s, int r)
+{
+    MPI_Count bytes = 0;
+    return s->counts[r] > 0 && s->types[r] != MPI_BYTE && MPI_Type_size_x(s->types[r], &bytes) == MPI_SUCCESS &&
+           (uint32_t)bytes == 0;
+}
+
+/* Takes such parts out of the exchange and begins a message for each, with the lane's requests. Both ranks of a pair do
+ * that, since they have the same number of bytes. */
+static int start_apart(struct tti_mpi_call *c, struct side *out, struct side *in)
+{
+    const int n = c->group->size;
+    int code = MPI_SUCCESS;
+    for (int r = 0; r < n && code == MPI_SUCCESS; r++) {
+        if (may_be_left_out(in, r)) {
+            in->counts[r] = 0;
+            code = MPI_Irecv((void *)(uintptr_t)in->base, 1, in->types[r], r, TTI_MPI_TAG_PART, c->lane->comm,
+                             &c->lane->requests[r]);
+        }
+    }
+    for (int r = 0; r < n && code == MPI_SUCCESS; r++) {
+        if (may_be_left_out(out, r)) {
+            out->counts[r] = 0;
+            code =
+                MPI_Isend(out->base, 1, out->types[r], r, TTI_MPI_TAG_PART, c->lane->comm, &c->lane->requests[n + r]);
+        }
+    }
+    return code;
+}
+
+/* Waits for these messages after the exchange has ended with `status`. */
+static tutti_status complete_apart(struct tti_mpi_call *c, tutti_status status)
+{
+    if (status != TUTTI_OK) {
+        tti_mpi_withdraw_requests(c);
+        return status;
+    }
+    int code = MPI_SUCCESS;
+    for (int i = 0; c->blocking && i < 2 * c->group->size && code == MPI_SUCCESS; i++) {
+        code = MPI_Wait(&c->lane->requests[i], MPI_STATUS_IGNORE);
+    }
+    return tti_mpi_complete_all(c, code, "MPI_Isend");
+}
+
 static bool sends_to(const tutti_op *op, int own, int r)
 {
     return op->kind == TUTTI_OP_GATHER ? r == op->root : op->kind != TUTTI_OP_SCATTER || own == op->root;
@@ -179,6 +225,9 @@ static tutti_status exchange(struct tti_mpi_call *c)
         }
     }
     MPI_Request request = MPI_REQUEST_NULL;
+    if (code == MPI_SUCCESS) {
+        code = start_apart(c, &out, &in);
+    }
     if (code == MPI_SUCCESS && c->blocking) {
         code = MPI_Alltoallw(out.base, out.counts, out.displacements, out.types, (void *)(uintptr_t)in.base, in.counts,
                              in.displacements, in.types, c->lane->comm);
@@ -187,7 +236,7 @@ static tutti_status exchange(struct tti_mpi_call *c)
                               in.displacements, in.types, c->lane->comm, &request);
     }
     tti_mpi_leave_call(c);
-    const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Alltoallw");
+    const tutti_status status = complete_apart(c, tti_mpi_complete(c, code, &request, "MPI_Alltoallw"));
     tti_mpi_enter_call(c);
     free_types(&out, n);
     free_types(&in, n);
