@@ -63,8 +63,10 @@ TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ra
 /**
  * Splits `parent` as MPI_Comm_split does: ranks of equal colour form a group, ordered by key, then by parent rank.
  * Every rank of parent calls. Colour -1: the rank joins no group, and *group becomes NULL. Other negative colours are
- * INVALID_ARGUMENT on the caller; the other ranks get TIMEOUT. Other errors as in tutti_group_create. After a failure
- * every rank calls again, equally often; a call that was refused with INVALID_ARGUMENT does not count.
+ * INVALID_ARGUMENT on the caller; the other ranks get TIMEOUT. Other errors as in tutti_group_create. If a rank does not
+ * call in time, the split fails on every rank, also on the late rank when it calls. A failure behind that, when all have
+ * called, concerns the ranks of one colour. After a failure every rank calls again, equally often; a call that was
+ * refused with INVALID_ARGUMENT does not count.
  */
 TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,
                                          tutti_group **group, tutti_error *error);

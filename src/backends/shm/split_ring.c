@@ -3,11 +3,17 @@
  * An all_gather of 8 bytes beside the lanes of a group, for a split: it has no order with the group's operations. Each
  * rank has a ring of entries on its header page. A rank that publishes split n + 1 has read all entries of split n. So
  * an entry may be overwritten TTI_SPLITS splits later. After failed splits a rank may still want an overwritten entry:
- * it finds another number, and waits until its deadline. Cost: one hop for each rank.
+ * it finds another number, and waits.
+ *
+ * A rank may read all entries while another one gives up. So a word in the doorbell decides whether the split is complete
+ * or has failed: the first compare-and-swap wins. The word is about the latest split on which a rank has decided.
+ *
+ * Cost: one hop for each rank, and one for the decision.
  */
 #include "backends/shm/split_ring.h"
 
 #include "backends/shm/await.h"
+#include "engine/lane.h"
 
 static struct tti_split *entry_of(const struct tti_shm_group *s, int32_t rank, uint32_t serial)
 {
@@ -63,4 +69,21 @@ bool tti_shm_split_await(void *state, int32_t rank, uint32_t serial, int32_t *co
     *color = a.color;
     *key = a.key;
     return a.found;
+}
+
+enum tti_split_decision tti_shm_split_decide(void *state, uint32_t serial, bool complete)
+{
+    const struct tti_shm_group *s = state;
+    _Atomic uint64_t *word = (_Atomic uint64_t *)(s->common.engine->doorbell + TTI_SPLIT_DECISION_OFFSET);
+    const uint64_t failed = ((uint64_t)serial + 1) << 1;
+    const uint64_t own = failed | complete;
+    uint64_t decided = atomic_load_explicit(word, memory_order_acquire);
+    /* release: pairs with both acquires; a rank that reads "complete" finds all entries */
+    while (decided < failed &&
+           !atomic_compare_exchange_weak_explicit(word, &decided, own, memory_order_acq_rel, memory_order_acquire)) {
+    }
+    decided = decided < failed ? own : decided;
+    return decided == failed         ? TTI_SPLIT_FAILED
+           : decided == (failed | 1) ? TTI_SPLIT_COMPLETE
+                                     : TTI_SPLIT_DECIDED_LATER;
 }

@@ -243,11 +243,11 @@ static tutti_status count_list(struct tti_group *parent, uint64_t hash, uint32_t
     return l ? TUTTI_OK : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of ranks");
 }
 
-tutti_status tti_join_prepare(struct tti_group *parent, const tutti_config *config, struct tti_group_plan *plan,
-                              tutti_error *error)
+tutti_status tti_join_prepare(struct tti_group *parent, tutti_operation operation, const tutti_config *config,
+                              struct tti_group_plan *plan, tutti_error *error)
 {
     *plan = (struct tti_group_plan){.local_rank = parent->local_rank,
-                                    .operation = TUTTI_OP_CREATE,
+                                    .operation = operation,
                                     .parent = parent,
                                     .store = parent->rendezvous.store,
                                     .native_communicator = config ? config->native_communicator : NULL};
@@ -286,7 +286,7 @@ tutti_status tti_join_list(struct tti_group *parent, const int32_t *ranks, int32
     struct tti_group_plan plan;
     tutti_error unused;
     error = error ? error : &unused;
-    tutti_status status = tti_join_prepare(parent, config, &plan, error);
+    tutti_status status = tti_join_prepare(parent, TUTTI_OP_CREATE, config, &plan, error);
     if (status != TUTTI_OK) {
         return status;
     }

@@ -10,9 +10,9 @@
 tutti_status tti_join_world(const tutti_config *config, tutti_group **group, tutti_error *error);
 
 /* Fills the part of a sub-group's plan that does not depend on its members: the settings, and the time for forming
- * it. */
-tutti_status tti_join_prepare(struct tti_group *parent, const tutti_config *config, struct tti_group_plan *plan,
-                              tutti_error *error);
+ * it. `operation` is CREATE or SPLIT. */
+tutti_status tti_join_prepare(struct tti_group *parent, tutti_operation operation, const tutti_config *config,
+                              struct tti_group_plan *plan, tutti_error *error);
 
 /* Fills the rest, for a part of the parent's split number `serial`, and opens the group. `own` is the caller's place in
  * the list. */

@@ -2,7 +2,12 @@
 /*
  * A split: each rank publishes (colour, key) and reads those of all others. The ranks of one colour, sorted by key and
  * then by rank, form a group that is named by the number of the split (join.c). Ranks that share memory exchange the
- * entries there (backends/shm/split_ring.c), others through the store, n gets on each rank.
+ * entries there (backends/shm/split_ring.c), others through the store, n + 2 requests of each rank.
+ *
+ * A rank that is late finds all entries, also those of ranks that have given up and have gone on to the next split. So
+ * every rank decides behind its exchange whether the split is complete or has failed, and the first decision counts for
+ * all: a word in the shared memory, or the record `split/N/failed` in the store, which is short for a complete split.
+ * Otherwise a late rank would stay a split behind the others.
  */
 #include "core/membership/split.h"
 
@@ -19,6 +24,8 @@
 #include "core/group/group_state.h"
 #include "core/membership/formation_watch.h"
 #include "core/membership/join.h"
+
+#define STORE_SILENT_NS INT64_C(4000000000) /* a request that takes as long had no answer */
 
 struct split_entry {
     int32_t color;
@@ -120,6 +127,20 @@ static tutti_status await_entry(struct split *s, int64_t deadline, tutti_error *
     return tti_wait_polling(&wait, deadline, error);
 }
 
+/* Whether the entries of all ranks are there now. Then this rank has them. */
+static bool find_all(struct split *s)
+{
+    if (!s->entries) {
+        return false;
+    }
+    for (s->rank = 0; s->rank < s->parent->size; s->rank++) {
+        if (!find_in_memory(s, s->rank) && get_stored(s, 0, NULL) != TUTTI_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Gets the entries of all ranks. The wait polls for failures meanwhile: a rank that has put its entry may leave. */
 static tutti_status collect_entries(struct split *s, tutti_error *error)
 {
@@ -149,6 +170,84 @@ static tutti_status put_entry(const struct split *s, const struct split_entry *o
     return s->rendezvous->set(s->rendezvous->self, key, own, sizeof(*own), error);
 }
 
+/* ---- the decision ----------------------------------------------------------------------------------------------- */
+
+#define COMPLETE_BYTES 1 /* of the record of a split that is complete; else it is a struct tti_outcome */
+
+/* Reads the record of the decision. True: *decision is OK or the cause of the failure. False: *decision says why there
+ * is none. */
+static bool get_decision(const struct split *s, int64_t timeout_ms, tutti_status *decision, tutti_error *error)
+{
+    char key[48];
+    struct tti_outcome outcome;
+    size_t length = 0;
+    snprintf(key, sizeof(key), "split/%u/failed", s->serial);
+    *decision = s->rendezvous->get(s->rendezvous->self, key, &outcome, sizeof(outcome), &length, timeout_ms, error);
+    if (*decision != TUTTI_OK || length == COMPLETE_BYTES) {
+        return *decision == TUTTI_OK;
+    }
+    if (length != sizeof(outcome)) {
+        *decision = tti_error_set(error, TUTTI_PROTOCOL, "the record of a split in the store has another size");
+        return false;
+    }
+    *decision = tti_outcome_read(&outcome, s->parent->size, error);
+    return true;
+}
+
+/* The first record counts. A store of the application may overwrite records, so a rank looks before it puts one. A
+ * silent server is not asked to store a failure: that would take its time once more. `mine`: OK, or the failure. */
+static tutti_status decide_in_store(const struct split *s, tutti_status mine, tutti_error *error)
+{
+    char key[48];
+    struct tti_outcome outcome;
+    tutti_status decision;
+    tutti_error theirs;
+    tti_outcome_fill(&outcome, s->parent->rank, "", mine, error);
+    snprintf(key, sizeof(key), "split/%u/failed", s->serial);
+    const int64_t asked_ns = tti_now_ns();
+    bool decided = get_decision(s, 0, &decision, &theirs);
+    if (!decided && decision == TUTTI_TIMEOUT && (mine == TUTTI_OK || tti_now_ns() - asked_ns < STORE_SILENT_NS)) {
+        const size_t bytes = mine == TUTTI_OK ? COMPLETE_BYTES : sizeof(outcome);
+        const tutti_status put = s->rendezvous->set(s->rendezvous->self, key, &outcome, bytes, &theirs);
+        decided = put != TUTTI_OK && get_decision(s, 0, &decision, &theirs);
+        decision = decided ? decision : put;
+    }
+    if (mine != TUTTI_OK) {
+        return decided && decision == TUTTI_OK ? TUTTI_OK : mine;
+    }
+    /* If the store has ended, no rank decides any more, and the ranks that still need it find the cause. */
+    if (decision == TUTTI_OK || (!decided && decision == TUTTI_PEER_LEFT)) {
+        return TUTTI_OK;
+    }
+    *error = theirs;
+    return decision;
+}
+
+/* Decides whether the split is complete, or takes the decision of another rank. `mine`: OK if this rank has all entries,
+ * else its failure, with its sentence in *error. */
+static tutti_status decide(struct split *s, tutti_status mine, tutti_error *error)
+{
+    const enum tti_split_decision decision = has_memory(s->parent)
+                                                 ? tti_shm_split_decide(s->parent->state, s->serial, mine == TUTTI_OK)
+                                                 : TTI_SPLIT_DECIDED_LATER;
+    if (decision == TTI_SPLIT_COMPLETE) {
+        return TUTTI_OK;
+    }
+    if (decision == TTI_SPLIT_FAILED && mine == TUTTI_OK) { /* the rank that has decided puts its record now */
+        if (get_decision(s, tti_remaining_ms(s->deadline_ns), &mine, error)) {
+            return mine;
+        }
+        if (mine == TUTTI_TIMEOUT && error->suspect < 0) {
+            tti_error_set(error, TUTTI_TIMEOUT, "another rank has given up group_split before this rank called it");
+        }
+    }
+    /* The word is about a later split of another thread: before, it may have said that this one is complete. */
+    if (decision == TTI_SPLIT_DECIDED_LATER && mine != TUTTI_OK && has_memory(s->parent) && find_all(s)) {
+        return TUTTI_OK;
+    }
+    return decide_in_store(s, mine, error);
+}
+
 /* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the others.
  * `alone`: no other thread of this rank splits the group. */
 static tutti_status exchange_entries(struct split *s, bool alone, const struct split_entry *own, tutti_status ready,
@@ -165,18 +264,16 @@ static tutti_status exchange_entries(struct split *s, bool alone, const struct s
     watch.offers = s;
     s->rendezvous = &rendezvous.table;
     s->watch = &watch;
-    tutti_status status = ready == TUTTI_OK ? put_entry(s, own, alone, error) : ready;
-    if (status == TUTTI_OK) {
-        status = collect_entries(s, error);
-    } else {
-        struct tti_outcome outcome;
-        tti_outcome_fill(&outcome, parent->rank, "", status, error);
-        tti_formation_abort(&watch, &outcome);
+    tutti_status mine = ready == TUTTI_OK ? put_entry(s, own, alone, error) : ready;
+    mine = mine == TUTTI_OK ? collect_entries(s, error) : mine;
+    tutti_status status = decide(s, mine, error);
+    if (status == TUTTI_OK && mine != TUTTI_OK && !find_all(s)) {
+        status = mine;
     }
     tti_rendezvous_close(&rendezvous);
     s->rendezvous = NULL;
     s->watch = NULL;
-    return status;
+    return status == TUTTI_OK ? tti_error_clear(error) : status;
 }
 
 /* Sorts the entries by key, then by rank. Lists the ranks of a colour; returns their number, and this rank's place in
@@ -206,7 +303,7 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
     tutti_error unused;
     struct tti_group_plan plan;
     error = error ? error : &unused;
-    tutti_status status = tti_join_prepare(parent, config, &plan, error);
+    tutti_status status = tti_join_prepare(parent, TUTTI_OP_SPLIT, config, &plan, error);
     if (status != TUTTI_OK) {
         return status;
     }

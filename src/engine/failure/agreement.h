@@ -38,14 +38,16 @@ struct tti_agreement_page {
 static_assert(sizeof(struct tti_fault) <= TTI_AGREEMENT_OFFSET, "the fault comes first");
 static_assert(TTI_AGREEMENT_OFFSET + sizeof(struct tti_agreement_page) <= TTI_PAGE, "both fit the page");
 
-/* Written by all ranks. `decided` is the one word of the doorbell that is no hint. */
+/* Written by all ranks. `decided`, and the decision on a split, are the words of the doorbell that are no hints. */
 struct tti_decision_word {
     _Atomic uint64_t decided[TTI_AGREEMENT_SERIES]; /* round << 16 | 1 + rank whose proposal counts; grows */
     _Atomic uint32_t event_count;                   /* grows after each vote and decision: ranks sleep on it */
     uint32_t unused;
 };
 #define TTI_DECISION_WORD_OFFSET 64u
-static_assert(TTI_DECISION_WORD_OFFSET + sizeof(struct tti_decision_word) <= TTI_LINE, "the doorbell's first line");
+static_assert(TTI_DECISION_WORD_OFFSET + sizeof(struct tti_decision_word) <= TTI_SPLIT_DECISION_OFFSET &&
+                  TTI_SPLIT_DECISION_OFFSET + sizeof(uint64_t) <= TTI_LINE,
+              "the doorbell's first line");
 
 /* The functions behind tutti_backend_ops.agree and .revoke. */
 tutti_status tti_engine_agree(struct tti_engine *e, tutti_agreement *agreement, tutti_error *error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The layout of the memory that ranks share. Every rank owns one segment: only it writes there, and its peers read. All
- * ranks write the doorbell. It holds hints and the decision word (agreement.c), so a corrupted one never changes a
- * result of a collective.
+ * ranks write the doorbell. It holds hints, the decision word (agreement.c), and the decision on a split
+ * (backends/shm/split_ring.c), so a corrupted one never changes a result of a collective.
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
  *   lane      control: arrival ring (32 lines of 128 bytes); a progress line on a page of its own; packets a slot
@@ -10,7 +10,7 @@
  *   pair      control: one line with what the owner publishes to one peer about messages
  *             rings: slots, each with a small message or the place of a chunk; two rings of bytes for chunks
  *   fault     struct tti_fault | votes and proposals (agreement.h)
- *   doorbell  alarm and decision word (agreement.h) in one line | for each (publisher, channel) one line: a bit for
+ *   doorbell  alarm, decision word (agreement.h) and the decision on a split in one line | for each (publisher, channel) one line: a bit for
  *             each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096: segments start on page boundaries, and reading the same line of many
@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   15u
+#define TTI_LAYOUT_ABI   16u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -141,6 +141,7 @@ struct tti_split {
 #define TTI_SPLITS       8u    /* the last ones of a group */
 #define TTI_SPLIT_OFFSET 2048u /* on the header page */
 static_assert(sizeof(struct tti_segment_header) <= TTI_SPLIT_OFFSET, "the header comes first");
+#define TTI_SPLIT_DECISION_OFFSET 96u /* in the doorbell: a word that all ranks write, see split_ring.c */
 
 /* The process that owns a segment. */
 static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_header *h)

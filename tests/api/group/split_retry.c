@@ -7,6 +7,7 @@
 
 #include "api/check.h"
 #include "clock.h"
+#include "late_split.h"
 #include "time_limits.h"
 
 enum { RANKS = 2, SHORT_MS = 300 };
@@ -55,6 +56,7 @@ static tutti_status on_ranks(tutti_group *world, void *user)
     }
     EXPECT_ERROR(&e, TUTTI_OK, "", split(world, LONG_MS, &g, &e));
     EXPECT_OK(tutti_group_destroy(g, &e));
+    EXPECT(late_splits(world) == 0);
     return TUTTI_OK;
 }
 
