@@ -3,7 +3,8 @@
  * Names a new group and hands its plan to tti_group_open. All members have to compute the same name without asking one
  * another, since the name is the prefix of their keys in the store:
  *
- * - a world: how many worlds this process has joined at that store as that rank ("w0", "w1", ...);
+ * - a world: how many worlds this process has joined at that store as that rank ("w0", "w1", ...), with a code of the
+ *   setting `name` ("w0.811c9dc5"): worlds of each name are counted for themselves;
  * - a group from a list: a hash of the parent's name and the list, and how often the parent has seen that list;
  * - a part of a split (split.c): a hash like that, and how often the parent has been split.
  *
@@ -29,10 +30,15 @@
 #include "core/launchers/world.h"
 #include "core/membership/formation_watch.h"
 
-/* How often this process has joined each store as each rank: the n-th world of a job needs keys of its own. */
+/* A code of the setting `name`, which is part of the world's name; "": there is no such setting. */
+#define NAME_CODE 12
+
+/* How often this process has joined worlds of each name at each store as each rank: the n-th world needs keys of its
+ * own. */
 struct join_count {
     struct join_count *next;
     char *url;
+    char code[NAME_CODE];
     int rank;
     unsigned count;
 };
@@ -51,17 +57,18 @@ static void protect_counts(void)
     tti_fork_protect(&counts_lock);
 }
 
-static tutti_status count_join(const char *url, int rank, unsigned *count, tutti_error *error)
+static tutti_status count_join(const char *url, const char *code, int rank, unsigned *count, tutti_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect_counts);
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&counts_lock);
     struct join_count *c = counts;
-    while (c && (c->rank != rank || strcmp(c->url, url) != 0)) {
+    while (c && (c->rank != rank || strcmp(c->code, code) != 0 || strcmp(c->url, url) != 0)) {
         c = c->next;
     }
     if (!c && (c = calloc(1, sizeof(*c))) && (c->url = strdup(url))) {
+        snprintf(c->code, sizeof(c->code), "%s", code);
         c->rank = rank;
         c->next = counts;
         counts = c;
@@ -149,13 +156,11 @@ static void add_name_suffix(struct tti_group_plan *plan, const char *url, const 
     }
 }
 
-static void name_world(struct tti_group_plan *plan, unsigned count, const char *name)
+static void encode_name(const char *name, char code[NAME_CODE])
 {
+    code[0] = '\0';
     if (name[0] != '\0') {
-        const unsigned code = (unsigned)tti_hash_fold(tti_hash_text(TTI_HASH_EMPTY, name));
-        snprintf(plan->name, sizeof(plan->name), "w%u.%08x", count, code);
-    } else {
-        snprintf(plan->name, sizeof(plan->name), "w%u", count);
+        snprintf(code, NAME_CODE, ".%08x", (unsigned)tti_hash_fold(tti_hash_text(TTI_HASH_EMPTY, name)));
     }
 }
 
@@ -172,13 +177,14 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
     plan->local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan->native_communicator = config ? config->native_communicator : NULL;
     plan->opening_ms = tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS);
-    const char *name = tti_setting(plan->settings, TTI_SET_NAME);
+    char code[NAME_CODE];
     char url[320];
     bool counted = true;
+    encode_name(tti_setting(plan->settings, TTI_SET_NAME), code);
     if (config && config->store_callbacks) {
         /* A name over callbacks is new for each world: a rank may join under another number than before, so that counts
          * of ranks would differ. */
-        counted = name[0] == '\0';
+        counted = code[0] == '\0';
         snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
         status = tti_store_open_callbacks(config->store_callbacks, &plan->store, error);
     } else {
@@ -190,8 +196,8 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
         return status;
     }
     unsigned count = 0; /* as it is where there is no memory to count the first time */
-    status = counted ? count_join(url, world.rank, &count, error) : TUTTI_OK;
-    name_world(plan, count, name);
+    status = counted ? count_join(url, code, world.rank, &count, error) : TUTTI_OK;
+    snprintf(plan->name, sizeof(plan->name), "w%u%s", count, code);
     add_name_suffix(plan, url, tti_setting(plan->settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
         status = tti_group_open(plan, group, error);

@@ -2,12 +2,13 @@
 /* tutti-test: ranks=1,3 timeout=120 trees=release,debug,address,undefined */
 /*
  * A rank of a job makes groups of one rank for itself, on each backend: before the job's world, beside it, and after
- * it. These groups have no peers, so they neither take numbers in the job's store nor wait there. NCCL and the device
- * under it are doubles.
+ * it. These groups have no peers, so they neither take numbers in the job's store nor wait there. A world with a name takes
+ * none of another name. NCCL and the device under it are doubles.
  */
 #include "multi/nccl/nccl_support.h"
 #include "time_limits.h"
 
+#include <stdlib.h>
 #include <tutti/recovery.h>
 
 static const char *const backends[] = {NULL, "shm", "local", "null", "fault", "gloo", "hier", "nccl"};
@@ -47,6 +48,29 @@ static void all_alone(void)
     }
 }
 
+/* Rank 0 makes a world of its own at the job's store first. */
+static void named(void)
+{
+    const char *const own_name[] = {"name=alone", NULL};
+    const char *const name[] = {"name=together", NULL};
+    const char *store = getenv("TUTTI_STORE");
+    const char *rank = getenv("TUTTI_RANK");
+    tutti_group *own = NULL;
+    tutti_group *world = NULL;
+    EXPECT(store && rank);
+    if (rank && strcmp(rank, "0") == 0) {
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.world_size = 1, .store = store, .settings = own_name, .timeout_ms = LONG_MS),
+                             &own, &err));
+    }
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.settings = name, .timeout_ms = LONG_MS), &world, &err));
+    if (world) {
+        const int32_t size = tutti_group_size(world);
+        sum(world, size * (size + 1) / 2);
+        EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &err)));
+    }
+    EXPECT_OK(tutti_finalize(&err));
+}
+
 int main(void)
 {
     device_choose("");
@@ -64,6 +88,7 @@ int main(void)
         sum(world, size * (size + 1) / 2);
         EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &err)));
         EXPECT_OK(tutti_finalize(&err));
+        named();
     }
     return failures != 0;
 }
