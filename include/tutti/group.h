@@ -26,7 +26,8 @@ typedef struct tutti_group tutti_group;
  * family with only one of them must not contradict it. If none has both, the rank may be RANK, OMPI_COMM_WORLD_RANK or
  * WORLD_RANK, and the size WORLD_SIZE or OMPI_COMM_WORLD_SIZE. Without any of them the world has one rank.
  * config.world_size 1: a group of the caller alone, also inside a job. It does not use the job's rendezvous, unless the
- * configuration names a store.
+ * configuration names a store. A world has at most 65,536 ranks, with `shm` and `local` at most 1,024, with `null` any
+ * number.
  * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
  * NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks; RANK_TAKEN; MISMATCH (sizes or settings differ).
  *

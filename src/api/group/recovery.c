@@ -12,6 +12,7 @@
 #include "core/call/call.h"
 #include "core/group/backend/engines.h"
 #include "core/group/group_table.h"
+#include "core/group/plan.h"
 #include "core/membership/grow.h"
 #include "core/membership/recover.h"
 
@@ -196,9 +197,10 @@ static tutti_status check_growth(const struct tti_group *g, const char *token, i
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_grow: %s is NULL or empty",
                              grown ? "the token" : "the pointer for the group");
     }
-    if (newcomers < 1 || newcomers > INT32_MAX - g->size) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "group_grow: %d newcomers; there must be at least one",
-                             newcomers);
+    if (newcomers < 1 || newcomers > TTI_GROUP_RANKS_MAX - g->size) {
+        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                             "group_grow: %d newcomers; there must be at least one, and at most %d ranks with them",
+                             newcomers, TTI_GROUP_RANKS_MAX);
     }
     tutti_error cause;
     return tti_group_failure(g, &cause) == TUTTI_OK

@@ -44,6 +44,9 @@ struct tti_formation_watch {
 /* The last step of forming a group is a record TTI_GROUP_READY/RANK. A rank that has put it has done its part. */
 #define TTI_GROUP_READY "ready"
 
+/* Ranks that can meet at a rendezvous: each reads a range of records. */
+#define TTI_GROUP_RANKS_MAX (TTI_STORE_RANGE_MAX + 1)
+
 /* Everything that two procedures that form a group differ in. */
 struct tti_group_plan {
     int32_t rank;

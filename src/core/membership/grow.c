@@ -139,7 +139,8 @@ static tutti_status read_growth(struct tti_group_plan *plan, struct growth *grow
     }
     if (status == TUTTI_OK &&
         (length != sizeof(*growth) || growth->magic != GROWTH_MAGIC || growth->members < 1 || growth->newcomers < 1 ||
-         growth->newcomers > INT32_MAX - growth->members || growth->lanes < 1 || growth->lanes > TUTTI_MAX_LANES)) {
+         growth->members > TTI_GROUP_RANKS_MAX || growth->newcomers > TTI_GROUP_RANKS_MAX - growth->members ||
+         growth->lanes < 1 || growth->lanes > TUTTI_MAX_LANES)) {
         return tti_error_set(error, TUTTI_PROTOCOL,
                              "the record in the store of the token is not that of a group that grows");
     }

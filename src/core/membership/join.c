@@ -132,6 +132,17 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
     return TUTTI_OK;
 }
 
+/* The null backend has no rendezvous. */
+static tutti_status check_size(const struct tti_world *world, const struct tti_settings *settings, tutti_error *error)
+{
+    if (world->size <= TTI_GROUP_RANKS_MAX || strcasecmp(tti_setting(settings, TTI_SET_BACKEND), "null") == 0) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: a world of %d ranks; at most %d can meet at a rendezvous",
+                         strcmp(world->family, "config") == 0 ? "config.world_size" : world->family, world->size,
+                         TTI_GROUP_RANKS_MAX);
+}
+
 /* Port and path: ranks may write the host differently. */
 static const char *without_host(const char *url)
 {
@@ -169,6 +180,7 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
 {
     struct tti_world world;
     tutti_status status = find_world(config, plan->settings, &world, error);
+    status = status == TUTTI_OK ? check_size(&world, plan->settings, error) : status;
     if (status != TUTTI_OK) {
         return status;
     }

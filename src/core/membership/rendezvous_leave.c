@@ -96,7 +96,7 @@ void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int
     const int64_t deadline = tti_deadline_ns(tti_now_ns(), wait_ms);
     rendezvous->poll_failures = poll_leaver;
     rendezvous->poll_user = &leaver;
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size && tti_remaining_ms(deadline) != 0; r++) {
         leaver.rank = r;
         const bool expected = !tti_is_loss(outcome) || fetch_hello(&plan->watch, r);
         if (expected && (r != plan->rank || !is_member)) {

@@ -68,6 +68,10 @@ static void fields(void)
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 2147483647", .rank = INT32_MAX, .world_size = INT32_MAX);
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is 3, but config.world_size is 0", .rank = 3);
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is -1, but config.world_size is 0", .rank = -1, .backend = "null");
+    REFUSED(TUTTI_INVALID_ARGUMENT, "config.world_size: a world of 65537 ranks", .world_size = 65537,
+            .store = "memory:too-many", .timeout_ms = 100);
+    REFUSED(TUTTI_TIMEOUT, "missing: rank 1, 2, ", .world_size = 65536, .store = "memory:many", .timeout_ms = 100);
+    REFUSED(TUTTI_TIMEOUT, ", 51, ...", .world_size = 65536, .store = "memory:many", .timeout_ms = 100);
     tutti_config_init(&c);
     GOOD(&c); /* all zeros: one rank, since the environment names no world */
     GOOD(TUTTI_CONFIG(.rank = 0, .world_size = 0));

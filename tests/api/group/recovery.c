@@ -584,6 +584,7 @@ static void bad_inputs(void)
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "bytes", tutti_group_token(g, NULL, sizeof(text), &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "newcomers", tutti_group_grow(g, "memory:x", 0, 0, &other, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "newcomers", tutti_group_grow(g, "memory:x", INT32_MAX, 0, &other, &e));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "65536 ranks", tutti_group_grow(g, "memory:x", 65536, 0, &other, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "token", tutti_group_grow(g, "", 1, 0, &other, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "group_join", tutti_group_join(NULL, NULL, &other, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "leave them out",

@@ -22,12 +22,18 @@
 tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
                                       void *user, int64_t waited_ms, tutti_error *error)
 {
+    static const char more[] = ", ...";
     char names[200] = "";
+    size_t used = 0;
     int first = -1;
-    for (int r = 0; r < plan->size; r++) {
+    bool full = false; /* then no more ranks are asked for: the deadline has passed */
+    for (int r = 0; r < plan->size && !full; r++) {
         if (is_missing(user, r)) {
-            size_t used = strlen(names);
-            snprintf(names + used, sizeof(names) - used, "%s%d", first < 0 ? "" : ", ", r);
+            char name[16];
+            const int length = snprintf(name, sizeof(name), "%s%d", first < 0 ? "" : ", ", r);
+            full = used + (size_t)length + sizeof(more) > sizeof(names);
+            strcpy(names + used, full ? more : name);
+            used += (size_t)length;
             first = first < 0 ? r : first;
         }
     }

@@ -19,7 +19,7 @@ typedef tutti_status (*tti_collect_check)(const struct tti_group_plan *plan, con
 tutti_status tti_collect_records(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous, const char *stem,
                                  void *records, size_t bytes, tti_collect_check check, tutti_error *error);
 
-/* After a time-out: names all members for which is_missing is true, in one sentence. Returns TIMEOUT. */
+/* After a time-out: names the members for which is_missing is true, as many as a sentence holds. Returns TIMEOUT. */
 tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
                                       void *user, int64_t waited_ms, tutti_error *error);
 
