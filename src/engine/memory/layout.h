@@ -10,8 +10,8 @@
  *   pair      control: one line with what the owner publishes to one peer about messages
  *             rings: slots, each with a small message or the place of a chunk; two rings of bytes for chunks
  *   fault     struct tti_fault | votes and proposals (agreement.h)
- *   doorbell  alarm, decision word (agreement.h) and the decision on a split in one line | for each (publisher, channel) one line: a bit for
- *             each rank that sleeps on that publisher
+ *   doorbell  alarm, decision word (agreement.h) and the decision on a split in one line | for each (publisher,
+ *             channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096: segments start on page boundaries, and reading the same line of many
  * ranks must not use one cache set. Everything before the stages is committed when the segment is made. A lane's stage
