@@ -3,6 +3,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <algorithm>
+#include <cstdint>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@ namespace tutti_torch {
 
 static size_t rounded_up(size_t bytes, size_t unit)
 {
+    TORCH_CHECK(bytes <= PTRDIFF_MAX, "tutti: out of memory: ", bytes, " bytes");
     return std::max<size_t>(1, (bytes + unit - 1) / unit) * unit;
 }
 
