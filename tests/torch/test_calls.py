@@ -74,6 +74,28 @@ def futures_after_fork(folder):
     assert child.exitcode == 0, child.exitcode
 
 
+def wait_in_child(work):
+    try:
+        work.wait()
+    except RuntimeError as error:
+        os._exit("before fork()" not in str(error))
+    os._exit(2)
+
+
+def works_of_the_parent():
+    """A Work that a child of fork inherits does not end there: waiting for it is an error, not a wait for ever."""
+    peer = 1 - dist.get_rank()
+    work = dist.irecv(torch.zeros(3), peer)
+    child = mp.get_context("fork").Process(target=wait_in_child, args=(work,))
+    child.start()
+    child.join(60)
+    child.kill()  # if it hangs
+    child.join()
+    assert child.exitcode == 0, child.exitcode
+    dist.send(torch.ones(3), peer)
+    work.wait()
+
+
 def futures_under_load():
     """Futures are asked for before, at and after the end; many operations are pending."""
     tensors = [torch.ones(4) for _ in range(3000)]
@@ -400,7 +422,7 @@ def memory():
     dist.all_gather_into_tensor(out, part)
     assert out.view(size, -1).float().mean(1).tolist() == [float(r) for r in range(size)]
     del part
-    for shape in ((2**62,), (2**33, 2**33), (-1,), (2, -(2**62))):
+    for shape in ((2**62,), (2**62 - 1,), (2**33, 2**33), (-1,), (2, -(2**62))):
         for make in (torch.empty, tutti.torch.empty):
             with contextlib.suppress(RuntimeError):
                 raise AssertionError(make(*shape).shape)
@@ -577,6 +599,9 @@ class Calls(unittest.TestCase):
         for size in (2, 4):
             with tempfile.TemporaryDirectory() as folder:
                 ranks.run(size, futures_after_fork, folder)
+
+    def test_works_of_the_parent(self):
+        ranks.run(2, works_of_the_parent)
 
     def test_objects(self):
         self.each(objects)

@@ -97,7 +97,13 @@ bool Work::wait(milliseconds timeout)
         if (timeout != kNoTimeout) {
             limit = std::max<int64_t>(0, std::chrono::ceil<milliseconds>(end - clock::now()).count());
         }
-        if (tutti_work_wait(work, limit) == TUTTI_BUSY) {
+        const tutti_status status = tutti_work_wait(work, limit);
+        if (status == TUTTI_FORKED) { // its end will not be seen here
+            C10_THROW_ERROR(DistBackendError, c10::str("tutti FORKED: ", call_.title,
+                                                       " was started before fork(); it "
+                                                       "belongs to the parent process"));
+        }
+        if (status == TUTTI_BUSY) {
             C10_THROW_ERROR(DistBackendError,
                             c10::str("Operation timed out! ", call_.title, " has not ended within the timeout of ",
                                      timeout.count(), " ms of wait(); it goes on, and may be waited for again"));
