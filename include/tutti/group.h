@@ -40,10 +40,10 @@ TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **grou
 /**
  * Ends this process's use of Tutti: destroys all events objects and groups and stops the backends. Local. If this
  * process serves the rendezvous, its thread for that goes on until the other ranks have left, or the process ends. Valid
- * without tutti_init and more than once; tutti_init may follow, and waits for a finalize in another thread. BUSY, without
- * a change, if an asynchronous operation is pending, or another thread or a callback is inside Tutti (in tutti_init,
- * too); the error names it. If all lanes are idle, that is said after 0.1 s only, since an operation that a later call
- * of its lane has passed is about to end.
+ * without tutti_init and more than once; tutti_init may follow, and waits for a finalize in another thread (inside a
+ * callback it is BUSY then). BUSY, without a change, if an asynchronous operation is pending, or another thread or a
+ * callback is inside Tutti (in tutti_init, too); the error names it. If all lanes are idle, that is said after 0.1 s
+ * only, since an operation that a later call of its lane has passed is about to end.
  *
  * A process may also just end (exit, or return from main), with pending operations and open groups. Pending operations
  * are abandoned, and the exit status is the program's. A rank that still needs this one gets PEER_LEFT. docs/mpi.md

@@ -76,8 +76,9 @@ tutti_status tutti_init(const tutti_config *config, tutti_group **group, tutti_e
                               tti_error_set(error, TUTTI_INVALID_ARGUMENT, "init: the pointer for the group is NULL"));
     }
     tutti_status status = tti_api_check_config(config, error);
-    if (status == TUTTI_OK) {
-        tti_joining_begin();
+    if (status == TUTTI_OK && !tti_joining_begin("init", error)) {
+        status = TUTTI_BUSY;
+    } else if (status == TUTTI_OK) {
         status = tti_join_world(config, group, error);
         tti_joining_end();
     }

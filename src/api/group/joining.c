@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lock of which joining threads are the readers and tutti_finalize is the writer. The writer never waits. */
+/*
+ * A lock of which joining threads are the readers and tutti_finalize is the writer. The writer never waits for readers,
+ * but while it has the lock it waits for callbacks. So a thread inside a callback does not wait for the writer.
+ */
 #include "api/group/joining.h"
 
 #include <pthread.h>
+
+#include "base/error.h"
+#include "core/call/call.h"
 
 static pthread_rwlock_t joining = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -23,10 +29,15 @@ static void prepare(void)
     pthread_once(&once, watch_forks);
 }
 
-void tti_joining_begin(void)
+bool tti_joining_begin(const char *function, tutti_error *error)
 {
     prepare();
-    pthread_rwlock_rdlock(&joining);
+    if ((tti_in_any_callback() ? pthread_rwlock_tryrdlock(&joining) : pthread_rwlock_rdlock(&joining)) == 0) {
+        return true;
+    }
+    tti_error_set(error, TUTTI_BUSY, "%s: in a callback, while another thread is in tutti_finalize, which waits for it",
+                  function);
+    return false;
 }
 
 void tti_joining_end(void)

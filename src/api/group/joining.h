@@ -7,9 +7,11 @@
 #define TTI_API_JOINING_H
 
 #include <stdbool.h>
+#include <tutti/status.h>
 
-/* Around a join. The beginning waits while another thread is in tutti_finalize. */
-void tti_joining_begin(void);
+/* Around a join. The beginning waits while another thread is in tutti_finalize. False: BUSY, since this thread is inside
+ * a callback, for which that one may wait. */
+bool tti_joining_begin(const char *function, tutti_error *error);
 void tti_joining_end(void);
 
 /* Around tutti_finalize. False: a thread is joining, or another one is in tutti_finalize. */

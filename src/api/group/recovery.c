@@ -242,8 +242,9 @@ tutti_status tutti_group_join(const char *token, const tutti_config *config, tut
                                "group_join: rank, world_size, lanes, backend and store come from the group; leave them "
                                "out of the configuration");
     }
-    if (status == TUTTI_OK) {
-        tti_joining_begin();
+    if (status == TUTTI_OK && !tti_joining_begin("group_join", error)) {
+        status = TUTTI_BUSY;
+    } else if (status == TUTTI_OK) {
         status = tti_grow_join(token, config, grown, error);
         tti_joining_end();
     }

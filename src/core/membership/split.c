@@ -210,7 +210,7 @@ static tutti_status decide_in_store(const struct split *s, tutti_status mine, tu
         const size_t bytes = mine == TUTTI_OK ? COMPLETE_BYTES : sizeof(outcome);
         const tutti_status put = s->rendezvous->set(s->rendezvous->self, key, &outcome, bytes, &theirs);
         decided = put != TUTTI_OK && get_decision(s, 0, &decision, &theirs);
-        decision = decided ? decision : put;
+        decision = decided || put == TUTTI_BUSY ? decision : put; /* BUSY: another rank was first */
     }
     if (mine != TUTTI_OK) {
         return decided && decision == TUTTI_OK ? TUTTI_OK : mine;
@@ -241,8 +241,12 @@ static tutti_status decide(struct split *s, tutti_status mine, tutti_error *erro
             tti_error_set(error, TUTTI_TIMEOUT, "another rank has given up group_split before this rank called it");
         }
     }
-    /* The word is about a later split of another thread: before, it may have said that this one is complete. */
-    if (decision == TTI_SPLIT_DECIDED_LATER && mine != TUTTI_OK && has_memory(s->parent) && find_all(s)) {
+    /* The word is about a later split. If it said before that this one had failed, there is a record; else it may have
+     * said that it was complete. */
+    tutti_status recorded;
+    tutti_error theirs;
+    if (decision == TTI_SPLIT_DECIDED_LATER && mine != TUTTI_OK && has_memory(s->parent) &&
+        !get_decision(s, 0, &recorded, &theirs) && find_all(s)) {
         return TUTTI_OK;
     }
     return decide_in_store(s, mine, error);

@@ -209,26 +209,27 @@ static tutti_status post(struct tti_messages *m, struct tti_work *w, size_t *byt
     return status;
 }
 
-/* With the lock. */
 static void link_work(struct tti_messages *m, struct tti_work *w)
 {
+    pthread_mutex_lock(&m->lock);
     w->is_posted = true;
     w->next_posted = NULL;
     w->previous_posted = m->newest;
     *(m->newest ? &m->newest->next_posted : &m->posted) = w;
     m->newest = w;
     w->was_posted = true;
+    pthread_mutex_unlock(&m->lock);
 }
 
 tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti_error *error)
 {
     size_t bytes = 0;
-    pthread_mutex_lock(&m->lock); /* a token that fires meanwhile finds messages that are posted, or prevents that */
+    pthread_mutex_lock(&w->post_lock); /* not that of all messages: backend fault sleeps here */
     const tutti_status status =
         w->is_prevented ? tti_error_set(error, TUTTI_CANCELLED, "%s: the token of the call has fired", w->task.function)
                         : post(m, w, &bytes, error);
     if (status != TUTTI_OK) {
-        pthread_mutex_unlock(&m->lock);
+        pthread_mutex_unlock(&w->post_lock);
         return status;
     }
     bool worker_only = w->worker_only;
@@ -241,7 +242,7 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
         atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_relaxed);
     }
     link_work(m, w);
-    pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&w->post_lock);
     if (worker_only) {
         give_back(m, w);
         notify_worker(m);
@@ -264,6 +265,7 @@ tutti_status tti_messages_post(struct tti_messages *m, struct tti_work *w, tutti
 static bool cancel(struct tti_work *w)
 {
     struct tti_messages *m = messages_of(w);
+    pthread_mutex_lock(&w->post_lock);
     pthread_mutex_lock(&m->lock); /* works in the list are not freed meanwhile */
     bool withdrawn = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_CANCEL) != 0;
     bool now = !withdrawn && w->is_posted && w->posted && ops_of(m)->cancel_p2p(m->group->host_state, w->posted);
@@ -274,6 +276,7 @@ static bool cancel(struct tti_work *w)
         push(w); /* it ends even if no thread waits for it */
     }
     pthread_mutex_unlock(&m->lock);
+    pthread_mutex_unlock(&w->post_lock);
     return withdrawn || now || early;
 }
 

@@ -7,8 +7,11 @@
  */
 #include "api/check.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 #include <tutti/backend.h>
 
 #include "clock.h"
@@ -292,6 +295,62 @@ static void messages_fail(tutti_group *world)
     end(world, g);
 }
 
+struct dropped {
+    tutti_group *group;
+    _Atomic bool begins;
+    tutti_status status;
+};
+
+static void *send_and_drop(void *user)
+{
+    struct dropped *d = user;
+    int32_t value = 0;
+    int64_t one = 1;
+    tutti_work *work = NULL;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    atomic_store(&d->begins, true);
+    d->status = tutti_send_async(d->group, &t, 1, 0, TUTTI_CALL(.timeout_ms = TUTTI_FOREVER), &work);
+    if (d->status == TUTTI_OK) {
+        d->status = tutti_work_wait(work, TUTTI_FOREVER);
+        EXPECT_OK(tutti_work_release(work));
+    }
+    return NULL;
+}
+
+/* A rank sleeps in the start of a message, until it aborts. Other messages of the rank are not held up. */
+static void drop_beside_messages(tutti_group *world)
+{
+    tutti_group *g = make(world, "fault", "send:drop,rank=0");
+    struct dropped d = {.group = g};
+    int32_t value = 0;
+    int64_t one = 1;
+    tutti_work *work = NULL;
+    pthread_t thread;
+    tutti_error e;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_I32);
+    switch (tutti_group_rank(world)) {
+    case 0:
+        EXPECT(pthread_create(&thread, NULL, send_and_drop, &d) == 0);
+        while (!atomic_load(&d.begins)) {
+            sched_yield();
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 20 * MS}, NULL); /* it is asleep, most likely */
+        EXPECT_OK(tutti_recv_async(g, &t, 2, 0, TUTTI_CALL(.timeout_ms = TUTTI_FOREVER), NULL, &work));
+        EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
+        EXPECT_OK(tutti_work_release(work));
+        EXPECT_OK(tutti_group_abort(g, &e));
+        pthread_join(thread, NULL);
+        EXPECT(d.status != TUTTI_OK);
+        break;
+    case 2:
+        EXPECT_OK(tutti_send(g, &t, 0, 0, TUTTI_CALL(.timeout_ms = TUTTI_FOREVER)));
+        break;
+    default:
+        break;
+    }
+    end(world, g);
+}
+
 /* The other ranks detect the drop by their deadlines. The rank that dropped out sees the failure long before its own
  * deadline. */
 static void drops(tutti_group *world)
@@ -545,6 +604,7 @@ static tutti_status all_cases(tutti_group *world, void *user)
     fails_the_group(world);
     messages_fail(world);
     drops(world);
+    drop_beside_messages(world);
     delays_end(world);
     asynchronous(world);
     cancelled_first(world);

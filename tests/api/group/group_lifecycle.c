@@ -283,6 +283,46 @@ static void beside_join(bool grows)
     EXPECT(tutti_group_size(idle) == -1);
 }
 
+static sem_t in_callback;
+
+/* Joins until finalize waits for this callback. */
+static void join_until_refused(tutti_status status, const tutti_error *error, void *user)
+{
+    (void)error;
+    tutti_error e;
+    tutti_status joined = TUTTI_OK;
+    EXPECT(status == TUTTI_OK);
+    sem_post(&in_callback);
+    while (joined == TUTTI_OK) {
+        tutti_group *g = NULL;
+        joined = tutti_init(TUTTI_CONFIG(.backend = "local", .world_size = 1), &g, &e);
+        tutti_group_destroy(g, NULL);
+        usleep(1000);
+    }
+    *(bool *)user = joined == TUTTI_BUSY && strstr(e.message, "tutti_finalize");
+}
+
+/* After an abort, finalize waits for a callback. If that joins then, neither waits for the other one. */
+static void join_in_callback(void)
+{
+    tutti_group *g = NULL;
+    tutti_work *work = NULL;
+    tutti_error e;
+    bool refused = false;
+    tutti_status status;
+    sem_init(&in_callback, 0, 0);
+    EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "local", .world_size = 1, .timeout_ms = TUTTI_FOREVER), &g, &e));
+    EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.callback = join_until_refused, .user = &refused), &work));
+    sem_wait(&in_callback);
+    EXPECT_OK(tutti_group_abort(g, &e));
+    while ((status = tutti_finalize(&e)) == TUTTI_BUSY && strstr(e.message, "tutti_init")) {
+        usleep(100); /* the callback is inside of it */
+    }
+    EXPECT_OK(status);
+    EXPECT(refused);
+    EXPECT_OK(tutti_work_release(work));
+}
+
 struct inside {
     tutti_group *group;
     tutti_group *other;
@@ -422,6 +462,7 @@ int main(void)
     finalize_takes_all();
     beside_join(false);
     beside_join(true);
+    join_in_callback();
     from_callbacks();
     test_ranks(2, callback_of_failure);
     test_ranks(3, orphans);

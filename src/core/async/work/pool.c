@@ -76,6 +76,7 @@ static struct tti_work *grow(void)
             block[i].index = block_count * BLOCK + i;
             block[i].descriptor = -1;
             pthread_mutex_init(&block[i].watch_lock, NULL);
+            pthread_mutex_init(&block[i].post_lock, NULL);
         }
         atomic_store_explicit(&blocks[block_count], block, memory_order_release);
         block_count++;

@@ -103,7 +103,8 @@ struct tti_work {
     struct tti_work *previous_posted;
     bool is_posted;
     bool was_posted;
-    bool is_prevented; /* a token has fired before its messages were posted */
+    pthread_mutex_t post_lock; /* while they are posted; a token that fires meanwhile waits for the outcome */
+    bool is_prevented;         /* a token has fired before; under post_lock */
 };
 
 static inline uint32_t tti_stage(uint32_t state)
