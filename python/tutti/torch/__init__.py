@@ -156,7 +156,7 @@ def monitored_barrier(
 ) -> None:
     """torch.distributed.monitored_barrier, which torch offers for gloo only.
 
-    timeout: a timedelta, or seconds; 0 means none.
+    timeout: a timedelta, or seconds; None: the group's.
     """
     if distributed.distributed_c10d._rank_not_in_group(group):
         return

@@ -56,9 +56,10 @@ using Clock = std::chrono::steady_clock;
 
 } // namespace
 
+// kUnsetTimeout: never.
 static Clock::time_point end_of(milliseconds timeout)
 {
-    return deadline(timeout) == TUTTI_FOREVER ? Clock::time_point::max() : Clock::now() + timeout;
+    return timeout == c10d::kUnsetTimeout ? Clock::time_point::max() : Clock::now() + timeout;
 }
 
 // The next number from `peer`; 0 at the limit, which leaves the group usable.
@@ -158,7 +159,9 @@ std::vector<int64_t> Backend::collect_reports(milliseconds timeout, bool wait_al
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks)
 {
-    const milliseconds timeout = timeout_of(options.timeout);
+    // The timeout 0 of a group means none; that of a call is over at once, as with gloo.
+    const bool limited = deadline(options_->timeout) != TUTTI_FOREVER;
+    const milliseconds timeout = limited ? timeout_of(options.timeout) : options.timeout;
     if (rank_ != 0) {
         report_to_root(timeout);
         return;
