@@ -195,21 +195,31 @@ tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, 
  * the operation may return before that. */
 #define ENDING_MS 100
 
+static bool is_aborted(const struct tti_group *g)
+{
+    /* acquire: pairs with tti_recover_abort */
+    return atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0;
+}
+
+/* After an abort every operation ends at once, also one that no thread awaits, if a thread runs it. */
+static void run_aborted(struct tti_group *g)
+{
+    for (int32_t lane = 0; is_aborted(g) && lane < g->lanes; lane++) {
+        tti_lane_push(&g->lane_queues[lane]);
+    }
+}
+
 /* Until when to wait for the users of a group, from begun_ns on. In idle lanes all operations are about to end. After an
- * abort running calls and the operations of the library return soon, if a thread runs these. */
-static int64_t wait_for_users_until(struct tti_group *g, int64_t begun_ns)
+ * abort running calls and the operations of the library return soon. */
+static int64_t users_deadline_ns(struct tti_group *g, int64_t begun_ns)
 {
     bool idle = true;
     for (int32_t lane = 0; lane < g->lanes; lane++) {
         idle = idle && tti_lane_is_idle(&g->lane_queues[lane]);
     }
     int64_t wait_ms = idle ? ENDING_MS : 0;
-    /* acquire: pairs with tti_recover_abort */
-    if (atomic_load_explicit(&g->recovery.aborts, memory_order_acquire) != 0) {
+    if (is_aborted(g)) {
         const struct tti_group_users users = tti_group_users(g);
-        for (int32_t lane = 0; lane < g->lanes; lane++) {
-            tti_lane_push(&g->lane_queues[lane]);
-        }
         wait_ms = users.calls + users.works > users.of_application ? g->timeout_ms : ENDING_MS;
     }
     return tti_deadline_ns(begun_ns, tti_in_callback(g) ? 0 : wait_ms);
@@ -223,7 +233,8 @@ tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error)
     const int64_t begun = tti_now_ns();
     int pause = 0;
     while (g) {
-        const int64_t until = wait_for_users_until(g, begun);
+        const int64_t until = users_deadline_ns(g, begun);
+        run_aborted(g);
         if ((status = tti_group_end(g)) == TUTTI_OK) {
             break;
         }
@@ -258,8 +269,9 @@ static void check_idle(void *handle, void *user)
     struct tti_group_users users;
     int pause = 0;
     do {
+        run_aborted(g);
         users = tti_group_users(g);
-    } while (users.works + users.calls > 0 && tti_retry_sleep(&pause, wait_for_users_until(g, begun)));
+    } while (users.works + users.calls > 0 && tti_retry_sleep(&pause, users_deadline_ns(g, begun)));
     if (users.works + users.calls > 0) {
         users.objects = 0;
         ending->status = tti_group_error_busy(g, &users, "finalize", ending->error);

@@ -84,7 +84,7 @@ tutti_status tti_recover_abort(struct tti_group *g, tutti_error *error)
         return tti_error_set(error, TUTTI_UNSUPPORTED, "group_abort: backend %s cannot end what waits in it",
                              g->backend->name);
     }
-    /* release: pairs with the acquire in aborts_of and in wait_for_users_until */
+    /* release: pairs with the acquire in aborts_of, and in is_aborted of api/group/group.c */
     atomic_fetch_add_explicit(&g->recovery.aborts, 1, memory_order_release);
     if (able) {
         g->backend->ops->revoke(g->state, TUTTI_OP_ABORT);

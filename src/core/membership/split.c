@@ -173,15 +173,22 @@ static tutti_status put_entry(const struct split *s, const struct split_entry *o
 /* ---- the decision ----------------------------------------------------------------------------------------------- */
 
 #define COMPLETE_BYTES 1 /* of the record of a split that is complete; else it is a struct tti_outcome */
+#define KEY_BYTES      48
+
+/* That of the record, where ranks that wait look for a failure (formation_watch.c). */
+static void name_decision(const struct split *s, char key[KEY_BYTES])
+{
+    snprintf(key, KEY_BYTES, "split/%u/failed", s->serial);
+}
 
 /* Reads the record of the decision. True: *decision is OK or the cause of the failure. False: *decision says why there
  * is none. */
 static bool get_decision(const struct split *s, int64_t timeout_ms, tutti_status *decision, tutti_error *error)
 {
-    char key[48];
+    char key[KEY_BYTES];
     struct tti_outcome outcome;
     size_t length = 0;
-    snprintf(key, sizeof(key), "split/%u/failed", s->serial);
+    name_decision(s, key);
     *decision = s->rendezvous->get(s->rendezvous->self, key, &outcome, sizeof(outcome), &length, timeout_ms, error);
     if (*decision != TUTTI_OK || length == COMPLETE_BYTES) {
         return *decision == TUTTI_OK;
@@ -198,12 +205,12 @@ static bool get_decision(const struct split *s, int64_t timeout_ms, tutti_status
  * silent server is not asked to store a failure: that would take its time once more. `mine`: OK, or the failure. */
 static tutti_status decide_in_store(const struct split *s, tutti_status mine, tutti_error *error)
 {
-    char key[48];
+    char key[KEY_BYTES];
     struct tti_outcome outcome;
     tutti_status decision;
     tutti_error theirs;
     tti_outcome_fill(&outcome, s->parent->rank, "", mine, error);
-    snprintf(key, sizeof(key), "split/%u/failed", s->serial);
+    name_decision(s, key);
     const int64_t asked_ns = tti_now_ns();
     bool decided = get_decision(s, 0, &decision, &theirs);
     if (!decided && decision == TUTTI_TIMEOUT && (mine == TUTTI_OK || tti_now_ns() - asked_ns < STORE_SILENT_NS)) {
