@@ -66,6 +66,10 @@ static bool is_right_next(const struct round *r, tutti_status next)
     /* a group that is not made, or memory that is not allocated, does not fail the group that it was to come from */
     const bool left = next == TUTTI_PEER_LEFT && (r->work == WORK_GROUPS || r->work == WORK_HEAP);
     const bool again = left || (r->work == WORK_GROUPS && (next == TUTTI_PEER_DEAD || next == TUTTI_PEER_CRASHING));
+    /* the victim's exit() ends its store before it ends the thread that calls: the next group may still be made */
+    if (r->work == WORK_GROUPS && r->disturbance == DISTURBANCE_EXIT && next == TUTTI_OK) {
+        return true;
+    }
     return next == TUTTI_REVOKED || spreads_alone(r) || again;
 }
 
