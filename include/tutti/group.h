@@ -55,8 +55,8 @@ TUTTI_API tutti_status tutti_finalize(tutti_error *error);
  * Makes a group of some ranks of `parent`: ranks[i] (a rank of parent) becomes rank i. Only the members call, all with
  * the same list; other ranks take no part. config NULL: backend, lanes and timeout of the parent. Errors:
  * INVALID_ARGUMENT (empty list, duplicates, a rank outside the parent, the caller not in the list); TIMEOUT, PEER_DEAD,
- * PEER_LEFT, naming the missing ranks: then no member has the group. A member with the new group may destroy the parent
- * at once.
+ * PEER_LEFT, naming the missing ranks: then no member has the group. `suspect` is a rank of the parent; a sentence that
+ * counts ranks in the new group says so. A member with the new group may destroy the parent at once.
  */
 TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ranks, int32_t count,
                                           const tutti_config *config, tutti_group **group, tutti_error *error);

@@ -49,9 +49,11 @@ static tutti_status step(tutti_group *parent, int32_t without, int32_t *suspect,
         }
     }
     tutti_status status = tutti_group_create(parent, list, count, NULL, &g, e);
-    status = status == TUTTI_OK ? sum(g, e) : status;
-    if (status != TUTTI_OK) {
+    *suspect = e->suspect;
+    if (status == TUTTI_OK && (status = sum(g, e)) != TUTTI_OK) {
         *suspect = e->suspect >= 0 && e->suspect < count ? list[e->suspect] : -1;
+    }
+    if (status != TUTTI_OK) {
         return status; /* the group stays, since the others may still need it */
     }
     return tutti_group_destroy(g, e);

@@ -466,6 +466,32 @@ static void record(struct tti_group *g, const struct tti_group_plan *plan)
                                                                      : TTI_FLIGHT_ON);
 }
 
+static bool is_counted_alike(const struct tti_group_plan *plan)
+{
+    bool alike = true;
+    for (int32_t r = 0; plan->watch.ranks && r < plan->size && alike; r++) {
+        alike = plan->watch.ranks[r] == r;
+    }
+    return alike;
+}
+
+/* Members count in the new group. The caller knows their ranks in the parent only, so the suspect becomes its rank
+ * there, and the sentence says which one that is. */
+static void translate_suspect(const struct tti_group_plan *plan, tutti_error *error)
+{
+    const int32_t member = error->suspect;
+    if (member < 0 || member >= plan->size || is_counted_alike(plan)) {
+        return;
+    }
+    char note[96];
+    const int length =
+        snprintf(note, sizeof(note), " (counted in the new group, whose rank %d is rank %d of the parent)", member,
+                 plan->watch.ranks[member]);
+    const size_t place = strnlen(error->message, sizeof(error->message) - 1 - (size_t)length);
+    memcpy(error->message + place, note, (size_t)length + 1);
+    error->suspect = plan->watch.ranks[member];
+}
+
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error)
 {
     struct tti_group *g = NULL;
@@ -493,6 +519,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     if (status != TUTTI_OK) {
         tti_handles_withdraw(&tti_groups, g->handle);
         tti_group_free(g);
+        translate_suspect(plan, error);
         return status;
     }
     tti_flight_open(g->flight, g->backend->name); /* no other thread has the handle yet */

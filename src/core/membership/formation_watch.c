@@ -203,8 +203,8 @@ static tutti_status member_status(const struct tti_formation_watch *w, int32_t m
     const tutti_status status =
         w->parent && member < w->count ? tti_group_peer_status(w->parent, rank_of(w, member), &why) : TUTTI_OK;
     if (status != TUTTI_OK) {
-        tti_error_set(error, status, "rank %d does not join: %s%s", member, why.message,
-                      status == TUTTI_PEER_LEFT ? " while a new group was being made of it" : "");
+        tti_error_set(error, status, "rank %d does not join: %s%s%s", member, w->ranks ? "in the parent, " : "",
+                      why.message, status == TUTTI_PEER_LEFT ? " while a new group was being made of it" : "");
         error->suspect = member;
     }
     return status;

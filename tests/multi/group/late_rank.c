@@ -2,14 +2,15 @@
 /* tutti-test: seconds=35 ranks=3,4 timeout=120 trees=release,debug,address,undefined */
 /*
  * One rank does not call. The rank whose deadline passes first and the ranks that read its record say the same
- * sentence: what waited for how long, and which rank has not arrived.
+ * sentence: what waited for how long, and which rank has not arrived. If no group can be made, the suspect is a rank of
+ * the parent.
  */
 #include <stdbool.h>
 
 #include "multi/expect.h"
 #include "time_limits.h"
 
-enum { TEXT = 440, RANKS = 4, WAIT_MS = 8000 };
+enum { TEXT = 440, RANKS = 4, WAIT_MS = 8000, SHORT_MS = 500 };
 
 /* Leaves out the state of the other rank's process, which changes from poll to poll, and the time, since two deadlines
  * may pass at once. */
@@ -79,6 +80,39 @@ static void late_comer(tutti_group *g, tutti_group *base, bool engine)
     }
 }
 
+/* Ranks 1, 2, ... of the world, the last one first, and that one does not call: the suspect is its rank in the world. */
+static void late_member(tutti_group *world)
+{
+    const int32_t size = tutti_group_size(world);
+    const int32_t late = size - 1;
+    int32_t members[RANKS];
+    tutti_group *g = NULL;
+    tutti_error e;
+    char rank_of[80];
+    for (int32_t i = 0; i < late; i++) {
+        members[i] = late - i;
+    }
+    snprintf(rank_of, sizeof(rank_of), "(counted in the new group, whose rank 0 is rank %d of the parent)", late);
+    if (tutti_group_rank(world) != 0 && tutti_group_rank(world) != late) {
+        const tutti_config config = {.size = sizeof(config), .timeout_ms = SHORT_MS};
+        EXPECT(tutti_group_create(world, members, late, &config, &g, &e) == TUTTI_TIMEOUT && e.suspect == late &&
+               strstr(e.message, "missing: rank 0") && strstr(e.message, rank_of));
+    }
+    EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &err)));
+}
+
+/* Only the last rank asks for another number of lanes. By their keys the ranks are counted backwards. */
+static void other_lanes(tutti_group *world)
+{
+    const int32_t rank = tutti_group_rank(world);
+    const int32_t last = tutti_group_size(world) - 1;
+    tutti_group *g = NULL;
+    tutti_error e;
+    EXPECT(tutti_group_split(world, 0, -rank, TUTTI_CONFIG(.lanes = rank == last ? 2 : 1), &g, &e) == TUTTI_MISMATCH);
+    EXPECT(rank == last ? e.suspect != last : e.suspect == last);
+    EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &err)));
+}
+
 static tutti_status thread(tutti_group *base, void *user)
 {
     (void)user;
@@ -99,6 +133,10 @@ int main(void)
     tutti_group *world = NULL;
     EXPECT_OK(tutti_run_threads(3, thread, NULL, &err));
     EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "shm", .timeout_ms = LONG_MS), &world, &err));
+    if (world) {
+        late_member(world);
+        other_lanes(world);
+    }
     for (size_t i = 0; world && i < sizeof(backends) / sizeof(backends[0]); i++) {
         tutti_group *g = NULL;
         const tutti_status status =
