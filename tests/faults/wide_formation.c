@@ -16,7 +16,7 @@
 #include "time_limits.h"
 
 #define SIZE_MOST     64
-#define FIRST_MESSAGE 3 /* before it: the greeting of the store, and the own record */
+#define FIRST_MESSAGE 5 /* before it: the greeting of the store, its number (looked for, put), and the own record */
 #define MESSAGES_MOST 100
 
 struct shared {

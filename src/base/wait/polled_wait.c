@@ -36,8 +36,9 @@ bool tti_poll_cause(const struct tti_polled_wait *w, tutti_status *status, tutti
     if (found == TUTTI_OK) {
         return false;
     }
+    const bool names_more = found != *status || !error || error->suspect < 0 || cause.suspect >= 0;
     *status = found;
-    if (error) {
+    if (error && names_more) {
         *error = cause;
     }
     return true;

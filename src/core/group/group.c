@@ -60,12 +60,12 @@ static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan
     const bool beside = backend != g->backend;
     tutti_status status = tti_registry_start(backend, error);
     struct tti_compose compose;
-    tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all, plan->opening_ms);
+    tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all, plan->watch.deadline_ns);
     tutti_open_info info = {.size = sizeof(info),
                             .rank = g->rank,
                             .world_size = g->size,
                             .lanes = g->lanes,
-                            .timeout_ms = plan->opening_ms,
+                            .timeout_ms = tti_remaining_ms(plan->watch.deadline_ns),
                             .device = beside ? (DLDevice){kDLCPU, 0} : plan->engine_device,
                             .rendezvous = beside ? &g->host_rendezvous.table : &g->rendezvous.table,
                             .native_communicator = beside ? NULL : plan->native_communicator,

@@ -19,8 +19,8 @@ struct tti_formation_watch {
         *parent;          /* the group that the first `count` members come from; NULL: no member is known yet */
     const int32_t *ranks; /* their ranks in it; NULL: 0, 1, 2, ... */
     int32_t count;
-    int64_t deadline_ns; /* of the whole opening; 0: each wait has its own limit only */
-    int64_t timeout_ms;
+    int64_t deadline_ns;    /* of the whole opening; 0: each wait has its own */
+    int64_t timeout_ms;     /* from its beginning; -1: no limit */
     tti_poll_function poll; /* another cause that ends the opening; NULL: there is none */
     void *poll_user;
     /* tti_formation_begin fills in the rest. */
@@ -63,8 +63,7 @@ struct tti_group_plan {
     uint32_t list_serial; /* and how often the list has been made into a group, or the number of the split */
     char name[64];        /* unique among the groups of the store */
     char name_suffix[16]; /* behind it in flight records: unique in the job; groups made from this one inherit it */
-    int64_t opening_ms;   /* how long forming the group may take; -1: no limit. The settings have the group's timeout */
-    struct tti_formation_watch watch;
+    struct tti_formation_watch watch; /* has the deadline. The settings have the timeout of the group's calls */
 };
 
 #endif

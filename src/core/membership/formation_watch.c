@@ -53,6 +53,12 @@ static bool is_shared(const struct tti_formation_watch *w)
     return w->parent && w->parent->rendezvous.store == w->rendezvous->store;
 }
 
+void tti_formation_limit(struct tti_formation_watch *w, int64_t timeout_ms)
+{
+    w->deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms);
+    w->timeout_ms = timeout_ms;
+}
+
 void tti_formation_begin(struct tti_formation_watch *w, struct tti_rendezvous *rendezvous, int32_t size,
                          const char *record_key)
 {

@@ -16,6 +16,9 @@ struct tti_outcome {
     char message[300];
 };
 
+/* From now on the opening has this limit; -1: none. */
+void tti_formation_limit(struct tti_formation_watch *watch, int64_t timeout_ms);
+
 /* Fills in the rest of the watch. From now on the waits of the rendezvous poll with it, until its poll_failures is NULL
  * again. */
 void tti_formation_begin(struct tti_formation_watch *watch, struct tti_rendezvous *rendezvous, int32_t size,

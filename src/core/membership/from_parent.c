@@ -66,7 +66,7 @@ static struct tti_subgroup *prepare(const struct tti_group *g, const struct tti_
                                   .rank = g->rank,
                                   .world_size = g->size,
                                   .lanes = g->lanes,
-                                  .timeout_ms = plan->opening_ms,
+                                  .timeout_ms = plan->watch.timeout_ms,
                                   .device = {kDLCPU, 0},
                                   .rendezvous = &g->rendezvous.table,
                                   .global_ranks = g->global_ranks,
@@ -127,8 +127,6 @@ static bool has_offered(void *user, int32_t member)
 
 static tutti_status await_all(struct formation *f, tutti_error *error)
 {
-    const int64_t limit_ms = f->plan->opening_ms;
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), limit_ms);
     const struct tti_polled_wait wait = {
         .attempt = await_member, .poll = poll, .user = f, .min_slice_ms = TTI_POLL_MIN_MS};
     tutti_status status = TUTTI_OK;
@@ -137,9 +135,9 @@ static tutti_status await_all(struct formation *f, tutti_error *error)
             continue;
         }
         tti_error_clear(error);
-        status = tti_wait_polling(&wait, deadline, error);
+        status = tti_wait_polling(&wait, f->plan->watch.deadline_ns, error);
         if (status == TUTTI_TIMEOUT && error->suspect < 0) {
-            status = tti_collect_name_missing(f->plan, is_missing, f, limit_ms, error);
+            status = tti_collect_name_missing(f->plan, is_missing, f, error);
         }
     }
     return status;

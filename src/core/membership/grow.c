@@ -65,13 +65,6 @@ tutti_status tti_grow_token(const struct tti_group *g, char *token, size_t capac
     return TUTTI_OK;
 }
 
-/* The formation watch has the deadline of the whole opening. */
-static struct tti_formation_watch watch_until(int64_t timeout_ms)
-{
-    return (struct tti_formation_watch){.deadline_ns = tti_deadline_ns(tti_now_ns(), timeout_ms),
-                                        .timeout_ms = timeout_ms};
-}
-
 /* The same name on all members, and unique: flight records name groups by it. */
 static void name_grown(struct tti_group_plan *plan, const char *token)
 {
@@ -91,16 +84,14 @@ tutti_status tti_grow(struct tti_group *g, const char *token, int32_t newcomers,
                       tutti_group **grown, tutti_error *error)
 {
     struct tti_group_plan plan = {
-        .operation = TUTTI_OP_GROW, .local_rank = g->local_rank, .watch = watch_until(timeout_ms)};
+        .operation = TUTTI_OP_GROW, .local_rank = g->local_rank, .watch = {.parent = g, .count = g->size}};
     struct growth growth = {.magic = GROWTH_MAGIC, .members = g->size, .newcomers = newcomers, .lanes = g->lanes};
     snprintf(growth.backend, sizeof(growth.backend), "%s", g->backend->name);
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
     char key[sizeof(plan.name) + 8];
     name_grown(&plan, token);
     snprintf(key, sizeof(key), "%s/growth", plan.name);
-    plan.watch.parent = g;
-    plan.watch.count = g->size;
-    plan.opening_ms = timeout_ms;
+    tti_formation_limit(&plan.watch, timeout_ms);
     tutti_status status = tti_store_open(token, g->rank == 0, timeout_ms, &plan.store, error);
     if (status != TUTTI_OK) {
         return status;
@@ -167,8 +158,7 @@ static tutti_status take_number(struct tti_store *store, const struct growth *gr
 static tutti_status join_grown(const char *token, struct tti_settings *own, tutti_group **grown, tutti_error *error)
 {
     struct tti_group_plan plan = {.operation = TUTTI_OP_JOIN};
-    plan.opening_ms = tti_setting_number(own, TTI_SET_TIMEOUT_MS);
-    plan.watch = watch_until(plan.opening_ms);
+    tti_formation_limit(&plan.watch, tti_setting_number(own, TTI_SET_TIMEOUT_MS));
     /* A member serves the store. If a newcomer served it, its end would end the store, and the members could not name
      * it. */
     tutti_status status = tti_store_open_served(token, plan.watch.timeout_ms, &plan.store, error);

@@ -3,7 +3,7 @@
  * Names a new group and hands its plan to tti_group_open. All members have to compute the same name without asking one
  * another, since the name is the prefix of their keys in the store:
  *
- * - a world: how many worlds this process has joined at that store as that rank ("w0", "w1", ...), with a code of the
+ * - a world: how many worlds this process has joined at this store as that rank ("w0", "w1", ...), with a code of the
  *   setting `name` ("w0.811c9dc5"): worlds of each name are counted for themselves;
  * - a group from a list: a hash of the parent's name and the list, and how often the parent has seen that list;
  * - a part of a split (split.c): a hash like that, and how often the parent has been split.
@@ -13,6 +13,7 @@
  */
 #include "core/membership/join.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -34,10 +36,11 @@
 #define NAME_CODE 12
 
 /* How often this process has joined worlds of each name at each store as each rank: the n-th world needs keys of its
- * own. */
+ * own. A store is known by the random number under which this rank finds it again, and not by its URL, under which a new
+ * store may have taken the place of an old one. */
 struct join_count {
     struct join_count *next;
-    char *url;
+    uint64_t store;
     char code[NAME_CODE];
     int rank;
     unsigned count;
@@ -57,26 +60,46 @@ static void protect_counts(void)
     tti_fork_protect(&counts_lock);
 }
 
-static tutti_status count_join(const char *url, const char *code, int rank, unsigned *count, tutti_error *error)
+/* The number by which `rank` knows the store: the first world of the rank there has put it. Each rank has its own, since
+ * a store of the application may overwrite what another rank has put. */
+static tutti_status know_store(struct tti_store *store, int rank, uint64_t *number, tutti_error *error)
+{
+    char key[24];
+    size_t length = 0;
+    snprintf(key, sizeof(key), "instance/%d", rank);
+    tutti_status status = tti_store_get(store, key, number, sizeof(*number), &length, 0, error);
+    if (status == TUTTI_TIMEOUT) {
+        if (getrandom(number, sizeof(*number), 0) != sizeof(*number)) {
+            return tti_error_system(error, errno, "no random number for a store");
+        }
+        status = tti_store_set(store, key, number, sizeof(*number), error);
+        if (status == TUTTI_BUSY) { /* another thread of this rank joins another world */
+            status = tti_store_get(store, key, number, sizeof(*number), &length, 0, error);
+        }
+    }
+    return status;
+}
+
+static tutti_status count_join(uint64_t store, const char *code, int rank, unsigned *count, tutti_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect_counts);
     tutti_status status = TUTTI_OK;
     pthread_mutex_lock(&counts_lock);
     struct join_count *c = counts;
-    while (c && (c->rank != rank || strcmp(c->code, code) != 0 || strcmp(c->url, url) != 0)) {
+    while (c && (c->rank != rank || c->store != store || strcmp(c->code, code) != 0)) {
         c = c->next;
     }
-    if (!c && (c = calloc(1, sizeof(*c))) && (c->url = strdup(url))) {
+    if (!c && (c = calloc(1, sizeof(*c)))) {
         snprintf(c->code, sizeof(c->code), "%s", code);
+        c->store = store;
         c->rank = rank;
         c->next = counts;
         counts = c;
     }
-    if (c && c->url) {
+    if (c) {
         *count = c->count++;
     } else {
-        free(c);
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory to join a job");
     }
     pthread_mutex_unlock(&counts_lock);
@@ -188,7 +211,7 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
     plan->size = world.size;
     plan->local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan->native_communicator = config ? config->native_communicator : NULL;
-    plan->opening_ms = tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS);
+    tti_formation_limit(&plan->watch, tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS));
     char code[NAME_CODE];
     char url[320];
     bool counted = true;
@@ -202,13 +225,17 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
     } else {
         snprintf(url, sizeof(url), "%s", world.store_url);
         counted = !is_single_use(url);
-        status = tti_store_open(world.store_url, world.serve, plan->opening_ms, &plan->store, error);
+        status = tti_store_open(world.store_url, world.serve, plan->watch.timeout_ms, &plan->store, error);
     }
     if (status != TUTTI_OK) {
         return status;
     }
     unsigned count = 0; /* as it is where there is no memory to count the first time */
-    status = counted ? count_join(url, code, world.rank, &count, error) : TUTTI_OK;
+    uint64_t number = 0;
+    status = counted ? know_store(plan->store, world.rank, &number, error) : TUTTI_OK;
+    if (counted && status == TUTTI_OK) {
+        status = count_join(number, code, world.rank, &count, error);
+    }
     snprintf(plan->name, sizeof(plan->name), "w%u%s", count, code);
     add_name_suffix(plan, url, tti_setting(plan->settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
@@ -270,7 +297,9 @@ tutti_status tti_join_prepare(struct tti_group *parent, tutti_operation operatio
                                     .store = parent->rendezvous.store,
                                     .native_communicator = config ? config->native_communicator : NULL};
     const tutti_status status = tti_settings_resolve(config, parent->settings, &plan->settings, error);
-    plan->opening_ms = status == TUTTI_OK ? tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS) : 0;
+    if (status == TUTTI_OK) {
+        tti_formation_limit(&plan->watch, tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS));
+    }
     return status;
 }
 
@@ -280,7 +309,9 @@ static void set_members(struct tti_group_plan *plan, const char *kind, const int
     const uint64_t start = tti_hash_text(tti_hash_text(TTI_HASH_EMPTY, kind), plan->parent->rendezvous.name);
     plan->rank = own;
     plan->size = count;
-    plan->watch = (struct tti_formation_watch){.parent = plan->parent, .ranks = ranks, .count = count};
+    plan->watch.parent = plan->parent;
+    plan->watch.ranks = ranks;
+    plan->watch.count = count;
     plan->list = hash_ranks(start, ranks, count);
 }
 

@@ -25,6 +25,7 @@
 #include "core/group/backend/engines.h"
 #include "core/group/group.h"
 #include "core/group/group_table.h"
+#include "core/membership/formation_watch.h"
 
 enum { AGREEMENTS = 0, SHRINKS = 1 }; /* series */
 
@@ -231,21 +232,15 @@ static tutti_status open_store(const struct shrink *s, struct tti_store **store,
 static tutti_status open_group(struct shrink *s, tutti_group **group, tutti_error *error)
 {
     struct tti_group *g = s->g;
-    const int64_t opening_ms = half_of_rest(s);
-    struct tti_group_plan plan = {.rank = s->own,
-                                  .size = s->count,
-                                  .local_rank = g->local_rank,
-                                  .operation = TUTTI_OP_SHRINK,
-                                  .opening_ms = opening_ms,
-                                  .parent = g,
-                                  .watch = {.parent = g,
-                                            .ranks = s->ranks,
-                                            .count = s->count,
-                                            .deadline_ns = tti_deadline_ns(tti_now_ns(), opening_ms),
-                                            .timeout_ms = opening_ms,
-                                            .poll = poll_abort,
-                                            .poll_user = s}};
+    struct tti_group_plan plan = {
+        .rank = s->own,
+        .size = s->count,
+        .local_rank = g->local_rank,
+        .operation = TUTTI_OP_SHRINK,
+        .parent = g,
+        .watch = {.parent = g, .ranks = s->ranks, .count = s->count, .poll = poll_abort, .poll_user = s}};
     const tutti_config config = {.size = sizeof(config), .backend = tti_group_on_device(g) ? NULL : g->backend->name};
+    tti_formation_limit(&plan.watch, half_of_rest(s));
     /* the same on all survivors, and unique: flight records name groups by it */
     snprintf(plan.name, sizeof(plan.name), "survivors-%08x", (unsigned)(uint32_t)s->token[0]);
     tutti_status status = tti_settings_resolve(&config, g->settings, &plan.settings, error);

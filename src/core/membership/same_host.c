@@ -239,7 +239,7 @@ static tutti_status serve_trial(const struct tti_group_plan *plan, struct tti_re
         return tti_error_system(error, errno, "no random name for a socket");
     }
     tti_store_local_url(directory_of(plan, own), "near", address.number, url);
-    address.status = tti_store_open(url, true, plan->opening_ms, store, &why);
+    address.status = tti_store_open(url, true, tti_remaining_ms(plan->watch.deadline_ns), store, &why);
     if (address.status == TUTTI_OK) { /* the descriptor that comes back: any one will do */
         const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
         const int fd = null >= 0 ? null : tti_private_socket(AF_UNIX);
@@ -289,11 +289,11 @@ static tutti_status join_trial(const struct tti_group_plan *plan, struct tti_ren
     char key[40];
     size_t length = 0;
     snprintf(key, sizeof(key), "near/%d", leader);
-    const tutti_status status =
-        rendezvous->table.get(rendezvous->table.self, key, &address, sizeof(address), &length, plan->opening_ms, error);
+    const tutti_status status = rendezvous->table.get(rendezvous->table.self, key, &address, sizeof(address), &length,
+                                                      tti_remaining_ms(plan->watch.deadline_ns), error);
     if (status == TUTTI_TIMEOUT && error->suspect < 0) {
         tti_error_set(error, status, "rank %d did not publish the trial socket of its host within %lld ms", leader,
-                      (long long)plan->opening_ms);
+                      (long long)plan->watch.timeout_ms);
         error->suspect = leader;
     }
     if (status != TUTTI_OK) {

@@ -319,8 +319,8 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
         return status;
     }
     struct split s = {.parent = parent,
-                      .timeout_ms = plan.opening_ms,
-                      .deadline_ns = tti_deadline_ns(tti_now_ns(), plan.opening_ms),
+                      .timeout_ms = plan.watch.timeout_ms,
+                      .deadline_ns = plan.watch.deadline_ns,
                       .entries = calloc((size_t)parent->size, sizeof(*s.entries))};
     int32_t *ranks = calloc((size_t)parent->size, sizeof(*ranks));
     pthread_mutex_lock(&parent->names_lock);
@@ -339,8 +339,9 @@ tutti_status tti_join_split(struct tti_group *parent, int32_t color, int32_t key
         *group = NULL;
     } else if (status == TUTTI_OK) {
         int32_t own;
-        const int64_t left = tti_remaining_ms(s.deadline_ns);
-        plan.opening_ms = left == 0 ? 1 : left; /* all have called in time: what is there already is found */
+        if (tti_remaining_ms(s.deadline_ns) == 0) { /* all have called in time: what is there already is found */
+            plan.watch.deadline_ns = tti_deadline_ns(tti_now_ns(), 1);
+        }
         const int32_t count = list_color(&s, color, ranks, &own);
         status = tti_join_part(&plan, ranks, count, own, s.serial, group, error);
     }

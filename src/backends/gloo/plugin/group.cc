@@ -97,8 +97,8 @@ __attribute__((destructor)) void leave_at_exit()
 } // namespace
 
 Group::Group(const tutti_open_info *info, int64_t deadline_ns)
-    : rank(info->rank), size(info->world_size), lanes(info->lanes), timeout_ms(info->timeout_ms),
-      eager(eager_bytes_of(info->world_size)), left_(static_cast<size_t>(info->world_size))
+    : rank(info->rank), size(info->world_size), lanes(info->lanes), eager(eager_bytes_of(info->world_size)),
+      left_(static_cast<size_t>(info->world_size))
 {
     if (size > 1) {
         connect(info, deadline_ns);

@@ -68,7 +68,6 @@ class Group
     const int rank;
     const int size;
     const int lanes;
-    const int64_t timeout_ms;
     const size_t eager;         /* tensors of up to this many bytes are sent in the records of calls */
     size_t segment = 0;         /* bytes of a chunk of a large transfer; the same on all ranks */
     uint64_t token = 0;         /* of this group only; the same on all ranks */

@@ -253,7 +253,7 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     g->size = info->world_size;
     g->world_rank = info->global_ranks[info->rank];
     g->lanes = info->lanes;
-    g->timeout_ms = info->timeout_ms;
+    g->timeout_ms = info->call_timeout_ms;
     g->control = MPI_COMM_NULL;
     pthread_mutex_init(&g->lock, NULL);
     bool made = tti_mpi_messages_init(&g->messages, g->size);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "core/group/backend/choose.h"
 #include "core/group/backend/engines.h"
@@ -82,7 +83,7 @@ static tutti_status open_part(const struct tti_compose *c, const tutti_engine_wi
                             .rank = e->rank,
                             .world_size = e->world_size,
                             .lanes = g->lanes,
-                            .timeout_ms = c->opening_ms,
+                            .timeout_ms = tti_remaining_ms(c->deadline_ns),
                             .device = {kDLCPU, 0},
                             .rendezvous = &p->rendezvous.table,
                             .global_ranks = ranks,
@@ -141,13 +142,13 @@ static tutti_status open_engine(void *self, const tutti_engine_wish *wish, tutti
 }
 
 void tti_compose_init(struct tti_compose *c, const struct tti_group *group, const struct tti_rendezvous *rendezvous,
-                      const struct tti_hello *all, int64_t opening_ms)
+                      const struct tti_hello *all, int64_t deadline_ns)
 {
     *c = (struct tti_compose){.table = {.size = sizeof(c->table), .self = c, .open = open_engine},
                               .group = group,
                               .rendezvous = rendezvous,
                               .all = all,
-                              .opening_ms = opening_ms};
+                              .deadline_ns = deadline_ns};
     c->hosts = all ? calloc((size_t)group->size, sizeof(*c->hosts)) : NULL;
     for (int32_t r = 0; c->hosts && r < group->size; r++) {
         c->hosts[r] = all[r].host;

@@ -17,14 +17,14 @@ struct tti_compose {
     const struct tti_group *group;
     const struct tti_rendezvous *rendezvous; /* of the backend that composes */
     const struct tti_hello *all;
-    int64_t opening_ms; /* as in struct tti_group_plan */
-    uint64_t *hosts;    /* one for each rank; NULL: not known */
+    int64_t deadline_ns; /* of the opening */
+    uint64_t *hosts;     /* one for each rank; NULL: not known */
 };
 
 /* `all`: the records of all ranks; NULL: the group has one rank. `group` and `all` must not move until
  * tti_compose_end. */
 void tti_compose_init(struct tti_compose *c, const struct tti_group *group, const struct tti_rendezvous *rendezvous,
-                      const struct tti_hello *all, int64_t opening_ms);
+                      const struct tti_hello *all, int64_t deadline_ns);
 void tti_compose_end(struct tti_compose *c);
 
 #endif

@@ -20,7 +20,7 @@
 #define AT_ONCE 256
 
 tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
-                                      void *user, int64_t waited_ms, tutti_error *error)
+                                      void *user, tutti_error *error)
 {
     static const char more[] = ", ...";
     char names[200] = "";
@@ -38,7 +38,7 @@ tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*
         }
     }
     tti_error_set(error, TUTTI_TIMEOUT, "%s of %d ranks waited %lld ms; missing: rank %s",
-                  tutti_operation_name(plan->operation), plan->size, (long long)waited_ms, names);
+                  tutti_operation_name(plan->operation), plan->size, (long long)plan->watch.timeout_ms, names);
     error->suspect = first;
     return TUTTI_TIMEOUT;
 }
@@ -59,10 +59,10 @@ static bool is_record_missing(void *user, int32_t member)
 }
 
 /* The next records, as many as are there. One that is there after all counts more than a failed wait. */
-static tutti_status get_records(struct tti_rendezvous *rendezvous, struct tti_store_range *range, int64_t deadline,
+static tutti_status get_records(struct tti_rendezvous *rendezvous, struct tti_store_range *range, int64_t deadline_ns,
                                 tutti_error *error)
 {
-    const tutti_status status = tti_rendezvous_get_range(rendezvous, range, tti_remaining_ms(deadline), error);
+    const tutti_status status = tti_rendezvous_get_range(rendezvous, range, tti_remaining_ms(deadline_ns), error);
     return status != TUTTI_OK && tti_rendezvous_get_range(rendezvous, range, 0, NULL) == TUTTI_OK ? TUTTI_OK : status;
 }
 
@@ -86,23 +86,20 @@ static tutti_status check_record(const struct tti_group_plan *plan, unsigned cha
 static tutti_status name_missing(const struct tti_group_plan *plan, const tutti_rendezvous *rv, const char *stem,
                                  tutti_error *error)
 {
-    const bool whole = plan->watch.deadline_ns != 0 && tti_remaining_ms(plan->watch.deadline_ns) == 0;
     struct records all = {.rv = rv, .stem = stem};
-    return tti_collect_name_missing(plan, is_record_missing, &all, whole ? plan->watch.timeout_ms : plan->opening_ms,
-                                    error);
+    return tti_collect_name_missing(plan, is_record_missing, &all, error);
 }
 
 tutti_status tti_collect_records(const struct tti_group_plan *plan, struct tti_rendezvous *rendezvous, const char *stem,
                                  void *records, size_t bytes, tti_collect_check check, tutti_error *error)
 {
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), plan->opening_ms);
     size_t lengths[AT_ONCE];
     struct tti_store_range range = {.stem = stem, .stride = bytes, .lengths = lengths};
     for (int r = 0; r < plan->size; r += (int)range.got) {
         range.first = (uint32_t)r;
         range.count = plan->size - r < AT_ONCE ? (uint32_t)(plan->size - r) : AT_ONCE;
         range.values = (unsigned char *)records + (size_t)r * bytes;
-        tutti_status status = get_records(rendezvous, &range, deadline, error);
+        tutti_status status = get_records(rendezvous, &range, plan->watch.deadline_ns, error);
         if (status == TUTTI_TIMEOUT &&
             error->suspect < 0) { /* else the time-out is a report of another rank, which names the missing one */
             return name_missing(plan, &rendezvous->table, stem, error);

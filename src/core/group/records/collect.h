@@ -21,6 +21,6 @@ tutti_status tti_collect_records(const struct tti_group_plan *plan, struct tti_r
 
 /* After a time-out: names the members for which is_missing is true, as many as a sentence holds. Returns TIMEOUT. */
 tutti_status tti_collect_name_missing(const struct tti_group_plan *plan, bool (*is_missing)(void *user, int32_t member),
-                                      void *user, int64_t waited_ms, tutti_error *error);
+                                      void *user, tutti_error *error);
 
 #endif
