@@ -3,8 +3,7 @@
  * Names a new group and hands its plan to tti_group_open. All members have to compute the same name without asking one
  * another, since the name is the prefix of their keys in the store:
  *
- * - a world: how many worlds this process has joined at this store as that rank ("w0", "w1", ...), with a code of the
- *   setting `name` ("w0.811c9dc5"): worlds of each name are counted for themselves;
+ * - a world: see world_name.c;
  * - a group from a list: a hash of the parent's name and the list, and how often the parent has seen that list;
  * - a part of a split (split.c): a hash like that, and how often the parent has been split.
  *
@@ -13,7 +12,6 @@
  */
 #include "core/membership/join.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,89 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/process/fork.h"
 #include "core/group/group.h"
 #include "core/launchers/world.h"
 #include "core/membership/formation_watch.h"
-
-/* A code of the setting `name`, which is part of the world's name; "": there is no such setting. */
-#define NAME_CODE 12
-
-/* How often this process has joined worlds of each name at each store as each rank: the n-th world needs keys of its
- * own. A store is known by the random number under which this rank finds it again, and not by its URL, under which a new
- * store may have taken the place of an old one. */
-struct join_count {
-    struct join_count *next;
-    uint64_t store;
-    char code[NAME_CODE];
-    int rank;
-    unsigned count;
-};
-
-static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct join_count *counts;
+#include "core/membership/world_name.h"
 
 /* Stores that are made for one group and never used again need no count. */
 static bool is_single_use(const char *url)
 {
     return strncmp(url, "memory:alone-", 13) == 0 || strncmp(url, "memory:threads-", 15) == 0;
-}
-
-static void protect_counts(void)
-{
-    tti_fork_protect(&counts_lock);
-}
-
-/* The number by which `rank` knows the store: the first world of the rank there has put it. Each rank has its own, since
- * a store of the application may overwrite what another rank has put. */
-static tutti_status know_store(struct tti_store *store, int rank, uint64_t *number, tutti_error *error)
-{
-    char key[24];
-    size_t length = 0;
-    snprintf(key, sizeof(key), "instance/%d", rank);
-    tutti_status status = tti_store_get(store, key, number, sizeof(*number), &length, 0, error);
-    if (status == TUTTI_TIMEOUT) {
-        if (getrandom(number, sizeof(*number), 0) != sizeof(*number)) {
-            return tti_error_system(error, errno, "no random number for a store");
-        }
-        status = tti_store_set(store, key, number, sizeof(*number), error);
-        if (status == TUTTI_BUSY) { /* another thread of this rank joins another world */
-            status = tti_store_get(store, key, number, sizeof(*number), &length, 0, error);
-        }
-    }
-    return status;
-}
-
-static tutti_status count_join(uint64_t store, const char *code, int rank, unsigned *count, tutti_error *error)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect_counts);
-    tutti_status status = TUTTI_OK;
-    pthread_mutex_lock(&counts_lock);
-    struct join_count *c = counts;
-    while (c && (c->rank != rank || c->store != store || strcmp(c->code, code) != 0)) {
-        c = c->next;
-    }
-    if (!c && (c = calloc(1, sizeof(*c)))) {
-        snprintf(c->code, sizeof(c->code), "%s", code);
-        c->store = store;
-        c->rank = rank;
-        c->next = counts;
-        counts = c;
-    }
-    if (c) {
-        *count = c->count++;
-    } else {
-        status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory to join a job");
-    }
-    pthread_mutex_unlock(&counts_lock);
-    return status;
 }
 
 /* Whether the configuration itself names a store. */
@@ -190,14 +118,6 @@ static void add_name_suffix(struct tti_group_plan *plan, const char *url, const 
     }
 }
 
-static void encode_name(const char *name, char code[NAME_CODE])
-{
-    code[0] = '\0';
-    if (name[0] != '\0') {
-        snprintf(code, NAME_CODE, ".%08x", (unsigned)tti_hash_fold(tti_hash_text(TTI_HASH_EMPTY, name)));
-    }
-}
-
 static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *config, tutti_group **group,
                                tutti_error *error)
 {
@@ -212,14 +132,13 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
     plan->local_rank = world.local_rank >= 0 ? world.local_rank : world.rank;
     plan->native_communicator = config ? config->native_communicator : NULL;
     tti_formation_limit(&plan->watch, tti_setting_number(plan->settings, TTI_SET_TIMEOUT_MS));
-    char code[NAME_CODE];
+    const char *name = tti_setting(plan->settings, TTI_SET_NAME);
     char url[320];
     bool counted = true;
-    encode_name(tti_setting(plan->settings, TTI_SET_NAME), code);
     if (config && config->store_callbacks) {
         /* A name over callbacks is new for each world: a rank may join under another number than before, so that counts
          * of ranks would differ. */
-        counted = code[0] == '\0';
+        counted = name[0] == '\0';
         snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
         status = tti_store_open_callbacks(config->store_callbacks, &plan->store, error);
     } else {
@@ -230,13 +149,7 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
     if (status != TUTTI_OK) {
         return status;
     }
-    unsigned count = 0; /* as it is where there is no memory to count the first time */
-    uint64_t number = 0;
-    status = counted ? know_store(plan->store, world.rank, &number, error) : TUTTI_OK;
-    if (counted && status == TUTTI_OK) {
-        status = count_join(number, code, world.rank, &count, error);
-    }
-    snprintf(plan->name, sizeof(plan->name), "w%u%s", count, code);
+    status = tti_world_name(plan->store, name, plan->rank, plan->size, counted, plan->name, sizeof(plan->name), error);
     add_name_suffix(plan, url, tti_setting(plan->settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
         status = tti_group_open(plan, group, error);

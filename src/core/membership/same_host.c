@@ -508,6 +508,13 @@ bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hell
     return is_same(a->site.boot, b->site.boot) || is_same(a->machine, b->machine);
 }
 
+bool tti_same_host_has_ended(const struct tti_hello *record)
+{
+    char boot[TTI_BOOT_ID];
+    return tti_boot_id(boot, NULL) == TUTTI_OK && is_same(record->site.boot, tti_hash_text(TTI_HASH_EMPTY, boot)) &&
+           tti_proc_has_ended(tti_proc_query(&record->process).state);
+}
+
 /* ---- reasons ----------------------------------------------------------------------------------------------------- */
 
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity)

@@ -36,6 +36,9 @@ void tti_same_host_release(struct tti_kept_pidfds *kept);
 /* Whether two ranks have one kernel, as far as the records and the trial say. */
 bool tti_same_host_share_kernel(const struct tti_hello *a, const struct tti_hello *b);
 
+/* Whether the process that has left this record in a store has ended, as far as this host can see it. */
+bool tti_same_host_has_ended(const struct tti_hello *record);
+
 /* Why rank `b` is not on the host of rank `a`, in one sentence. */
 void tti_same_host_reason(const struct tti_hello *all, int32_t a, int32_t b, char *text, size_t capacity);
 
