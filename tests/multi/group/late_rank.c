@@ -108,8 +108,11 @@ static void other_lanes(tutti_group *world)
     const int32_t last = tutti_group_size(world) - 1;
     tutti_group *g = NULL;
     tutti_error e;
+    char rank_of[80];
     EXPECT(tutti_group_split(world, 0, -rank, TUTTI_CONFIG(.lanes = rank == last ? 2 : 1), &g, &e) == TUTTI_MISMATCH);
-    EXPECT(rank == last ? e.suspect != last : e.suspect == last);
+    snprintf(rank_of, sizeof(rank_of), "(counted in the new group, whose rank %d is rank %d of the parent)",
+             last - e.suspect, e.suspect);
+    EXPECT(e.suspect >= 0 && e.suspect <= last && strstr(e.message, rank_of));
     EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &err)));
 }
 
