@@ -266,6 +266,18 @@ tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_er
     return status == TUTTI_OK ? finish(store->kind->remove(store, key, error), error) : status;
 }
 
+bool tti_store_can_remove_below(const struct tti_store *store)
+{
+    return store && store->kind->remove_below != NULL;
+}
+
+void tti_store_remove_below(struct tti_store *store, const char *prefix)
+{
+    if (tti_store_can_remove_below(store) && check(store, prefix, 0, NULL) == TUTTI_OK) {
+        store->kind->remove_below(store, prefix);
+    }
+}
+
 bool tti_store_can_pass_fds(const struct tti_store *store)
 {
     return store && store->kind->put_fd != NULL;

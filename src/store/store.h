@@ -71,6 +71,10 @@ tutti_status tti_store_get_range(struct tti_store *store, struct tti_store_range
 /* Removes a key and its value, if it is there. */
 tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_error *error);
 
+/* Whether the store removes many keys at once: only memory does. Then removes all keys that begin with `prefix`. */
+bool tti_store_can_remove_below(const struct tti_store *store);
+void tti_store_remove_below(struct tti_store *store, const char *prefix);
+
 /* Descriptor passing: memory and unix. The store keeps a duplicate until `readers` gets have been served. */
 bool tti_store_can_pass_fds(const struct tti_store *store);
 tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);

@@ -445,6 +445,7 @@ tutti_status tti_group_end(struct tti_group *g)
     }
     tti_group_quiesce(g);
     tti_group_close(g);
+    tti_rendezvous_forget(&g->rendezvous, g->rank, g->size);
     tti_group_free(g);
     return TUTTI_OK;
 }

@@ -25,6 +25,7 @@ struct tti_store_kind {
     tutti_status (*get)(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
                         int64_t timeout_ms, tutti_error *error);
     tutti_status (*remove)(struct tti_store *store, const char *key, tutti_error *error);
+    void (*remove_below)(struct tti_store *store, const char *prefix); /* NULL: each key would be a request */
     /* Both NULL where descriptors cannot be passed. */
     tutti_status (*put_fd)(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);
     tutti_status (*get_fd)(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms, tutti_error *error);

@@ -114,6 +114,14 @@ static tutti_status memory_remove(struct tti_store *store, const char *key, tutt
     return TUTTI_OK;
 }
 
+static void memory_remove_below(struct tti_store *store, const char *prefix)
+{
+    struct shared_table *shared = shared_of(store);
+    pthread_mutex_lock(&shared->lock);
+    tti_table_remove_below(&shared->table, prefix, strlen(prefix));
+    pthread_mutex_unlock(&shared->lock);
+}
+
 static tutti_status memory_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error)
 {
     int copy = tti_private_adopt(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -195,6 +203,7 @@ static const struct tti_store_kind memory_kind = {
     .set = memory_set,
     .get = memory_get,
     .remove = memory_remove,
+    .remove_below = memory_remove_below,
     .put_fd = memory_put_fd,
     .get_fd = memory_get_fd,
     .served_here = memory_served_here,

@@ -173,3 +173,20 @@ void tti_table_remove(struct tti_table *table, const char *key, size_t key_lengt
     table->count--;
     free_entry(entry);
 }
+
+void tti_table_remove_below(struct tti_table *table, const char *prefix, size_t length)
+{
+    for (size_t i = 0; i < table->capacity; i++) {
+        struct tti_table_entry **link = &table->buckets[i];
+        while (*link) {
+            struct tti_table_entry *entry = *link;
+            if (entry->key_length >= length && memcmp(entry->key, prefix, length) == 0) {
+                *link = entry->next;
+                table->count--;
+                free_entry(entry);
+            } else {
+                link = &entry->next;
+            }
+        }
+    }
+}

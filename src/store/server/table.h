@@ -58,4 +58,7 @@ void tti_table_served(struct tti_table *table, struct tti_table_entry *entry);
 
 void tti_table_remove(struct tti_table *table, const char *key, size_t key_length);
 
+/* All keys that begin with `prefix`. Cost: a look at each key of the table. */
+void tti_table_remove_below(struct tti_table *table, const char *prefix, size_t length);
+
 #endif

@@ -7,6 +7,7 @@
 #include "api/check.h"
 #include "time_limits.h"
 
+#include <malloc.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -452,6 +453,27 @@ static tutti_status orphans(tutti_group *world, void *user)
     return TUTTI_OK;
 }
 
+/* The keys of a destroyed group go with its last rank: a process may make any number of groups. */
+static tutti_status make_groups(tutti_group *world, void *user)
+{
+    enum { GROUPS = 500, BYTES_MOST = 1000 };
+    static const int32_t all[] = {0, 1};
+    size_t before = 0;
+    tutti_error e;
+    (void)user;
+    for (int i = 0; i < 2 * GROUPS; i++) {
+        tutti_group *child = NULL;
+        EXPECT_OK(tutti_group_create(world, all, 2, NULL, &child, &e));
+        EXPECT_OK(tutti_group_destroy(child, &e));
+        EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &e)));
+        before = i == GROUPS ? mallinfo2().uordblks : before;
+    }
+    const size_t after = mallinfo2().uordblks;
+    EXPECT(after < before + (size_t)GROUPS * BYTES_MOST);
+    EXPECT_OK(tutti_barrier(world, TUTTI_CALL(.error = &e)));
+    return tutti_group_destroy(world, &e);
+}
+
 int main(void)
 {
     alarm(100); /* a callback that waits for itself would hang */
@@ -466,6 +488,7 @@ int main(void)
     from_callbacks();
     test_ranks(2, callback_of_failure);
     test_ranks(3, orphans);
+    test_ranks(2, make_groups);
     nested_callbacks();
     return test_result();
 }
