@@ -14,6 +14,7 @@
 #include "backends/hier/steps/fold.h"
 
 #include "backends/integer_average.h"
+#include "kernels/dispatch.h"
 #include "kernels/isa/convert.h"
 #include "tensor/dtype.h"
 
@@ -47,11 +48,11 @@ void tti_hier_widen(const struct tti_hier_fold *f, void *to, const void *from, s
     tti_integer_widen(f->given, to, from, count);
 }
 
-void tti_hier_fold_finish(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
+/* Not inline: the compiler may move a division out of the default environment. */
+__attribute__((noinline)) static void divide_floats(const struct tti_hier_fold *f, void *to, const void *from,
+                                                    size_t count)
 {
-    if (is_integer(f->given)) {
-        tti_integer_divide(f->given, to, from, count, f->divisor);
-    } else if (f->given == TUTTI_F64) {
+    if (f->given == TUTTI_F64) {
         for (size_t i = 0; i < count; i++) {
             ((double *)to)[i] = ((const double *)from)[i] / (double)f->divisor;
         }
@@ -65,4 +66,15 @@ void tti_hier_fold_finish(const struct tti_hier_fold *f, void *to, const void *f
             ((uint16_t *)to)[i] = bf16_of_f32(sum / (float)f->divisor);
         }
     }
+}
+
+void tti_hier_fold_finish(const struct tti_hier_fold *f, void *to, const void *from, size_t count)
+{
+    if (is_integer(f->given)) {
+        tti_integer_divide(f->given, to, from, count, f->divisor);
+        return;
+    }
+    const tti_environment before = tti_environment_enter();
+    divide_floats(f, to, from, count);
+    tti_environment_leave(before);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* More cases of all_reduce: its wires, and that its result has the same bits on every rank and in every run, where that is
  * promised. reduce.c has the form. */
+#include <fenv.h>
 #include <stdlib.h>
 
 #include "check/cases/cases.h"
@@ -10,8 +11,19 @@
 #include "check/reference/expect.h"
 #include "common/wire.h"
 
-/* Runs the plan four times, synchronously or not, gathers a hash of each result from every rank, and checks that all
- * hashes are equal. */
+/* Each rank rounds in its own direction meanwhile. */
+static tutti_status do_with_rounding(struct tti_check *c, const struct tti_check_operation *o)
+{
+    static const int directions[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    const int before = fegetround();
+    fesetround(directions[c->rank % 4]);
+    const tutti_status status = tti_check_do(c, o);
+    fesetround(before);
+    return status;
+}
+
+/* Runs the plan four times, synchronously or not, once with another direction of rounding on each rank, gathers a hash of
+ * each result from every rank, and checks that all hashes are equal. */
 static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 {
     enum { RUNS = 4 };
@@ -37,7 +49,7 @@ static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
                                               .scale = tti_check_factor(c, p),
                                               .wire = p->wire};
         c->completion = i % 2 == 0 ? TTI_CHECK_SYNC : tti_check_random_completion(c, (uint64_t)i, 0);
-        tti_check_ok(c, "all_reduce", tti_check_do(c, &o));
+        tti_check_ok(c, "all_reduce", i == 2 ? do_with_rounding(c, &o) : tti_check_do(c, &o));
         const unsigned char *result = tti_check_tensor_result(c, &output);
         hashes[i] = (int64_t)tti_check_hash(result, output.count * output.item, 0);
         tti_check_tensor_free(&output);
