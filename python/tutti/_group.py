@@ -44,6 +44,7 @@ CAPABILITIES = {
     "drops_nan": 16,
     "wire": 17,
 }
+_DESTROYED = 1  # no handle of the library: it refuses it as that of a group that has been destroyed
 _RECOVER, _ONE_PROCESS = 1 << CAPABILITIES["recover"], 1 << CAPABILITIES["one_process"]
 
 
@@ -217,13 +218,13 @@ class Group(Collectives, Messages):
         _overlap.registry.end(self.handle, self._enter_unstarted)
         if self._family.close(self.handle):
             self._keep = None
-        self.handle = 0
+        self.handle = _DESTROYED
 
     def __enter__(self) -> Group:
         return self
 
     def __exit__(self, kind: object, *_rest: object) -> None:
-        if not self.handle:
+        if self.handle == _DESTROYED:
             return
         if kind is not None:
             try:

@@ -90,7 +90,7 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
             return int(getattr(problem, "code", 0)) or 20
         finally:
             for ending in (group, group._family.holder):
-                if ending and ending.handle:
+                if ending:
                     with suppress(Error):  # operations that are pending keep it
                         ending.destroy()
         return 0

@@ -92,4 +92,6 @@ DESTDIR=$work/staging cmake --install "$build" --prefix /opt/tutti >"$work/log" 
 "$source/scripts/uninstall" "$build" "$work/staging"
 left=$(find "$work/staging" ! -type d)
 [ -z "$left" ] || fail "left after uninstalling: $left"
-[ ! -e "$work/staging/opt/tutti/include/tutti" ] || fail "include/tutti is left after uninstalling"
+for folder in include/tutti lib/tutti share/doc/tutti; do
+    [ ! -e "$work/staging/opt/tutti/$folder" ] || fail "$folder is left after uninstalling"
+done

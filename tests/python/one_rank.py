@@ -31,7 +31,7 @@ def new(**config):
 class Arrays(unittest.TestCase):
     def setUp(self):
         self.group = new()
-        self.addCleanup(lambda: self.group.handle and self.group.destroy())
+        self.addCleanup(lambda: self.group.__exit__(None))
 
     def refuses(self, words, *arguments, **options):
         with self.assertRaisesRegex(tutti.InvalidArgument, words):
@@ -310,6 +310,10 @@ class Works(unittest.TestCase):
         operation = group.all_reduce_init(x)
         operation.run()
         group.destroy()
+        for call in (group.destroy, group.barrier, lambda: group.all_reduce(x), lambda: group.split(0), group.abort,
+                     lambda: group.empty(3)):  # fmt: skip
+            with self.assertRaisesRegex(tutti.BadState, "the group has been destroyed"):
+                call()
         with self.assertRaisesRegex(tutti.BadState, "the group has been destroyed"):
             operation.run()
         with self.assertRaisesRegex(tutti.BadState, "the group has been destroyed"):

@@ -154,7 +154,11 @@ static void refused_by_kind(tutti_group *g)
     REFUSE(pages_with(bytes, PROT_NONE, MAP_PRIVATE), bytes, TUTTI_UNSUPPORTED, "cannot be read and written");
     unsigned char *locked = pages(bytes);
     if (syscall(SYS_mlock, locked + PAGE, PAGE) == 0) { /* sanitizers make a function of that name do nothing */
-        REFUSE(locked, bytes, TUTTI_UNSUPPORTED, "locked");
+        char reason[60] = "is locked";
+        if (tutti_group_rank(g) == tutti_group_size(g) - 1) {
+            snprintf(reason, sizeof(reason), "the memory at %p is locked", (void *)(locked + PAGE));
+        }
+        REFUSE(locked, bytes, TUTTI_UNSUPPORTED, reason);
         syscall(SYS_munlock, locked + PAGE, PAGE);
         through(g, locked, bytes);
     }

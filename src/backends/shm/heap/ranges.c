@@ -232,11 +232,15 @@ struct mapping {
     char name[64];
 };
 
+/* False, and *m as before: the line is not that of a mapping. */
 static bool parse_mapping(const char *line, struct mapping *m)
 {
-    m->name[0] = '\0';
-    return sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNx64 " %x:%x %" SCNu64 " %63[^\n]", &m->start, &m->end,
-                  m->permissions, &m->offset, &m->device_major, &m->device_minor, &m->inode, m->name) >= 7;
+    struct mapping read = {.name = ""};
+    const int fields =
+        sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNx64 " %x:%x %" SCNu64 " %63[^\n]", &read.start, &read.end,
+               read.permissions, &read.offset, &read.device_major, &read.device_minor, &read.inode, read.name);
+    *m = fields >= 7 ? read : *m;
+    return fields >= 7;
 }
 
 tutti_status tti_heap_parts(const struct tti_heap_region *region, struct tti_heap_part **parts, size_t *count,
