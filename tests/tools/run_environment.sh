@@ -25,6 +25,15 @@ check_equal "$(value 0 MASTER_PORT)" "$(value 1 MASTER_PORT)" "the ranks share a
 checks=$((checks + 1))
 [ "$(value 0 MASTER_PORT)" -gt 1023 ] || fail "MASTER_PORT is not a free port"
 
+# A store in the launcher's own environment would be ignored.
+TUTTI_STORE=tcp://host:1 run_tutti run -n 1 true
+check_status 2 "TUTTI_STORE"
+check_line err 'TUTTI_STORE is tcp://host:1' "TUTTI_STORE"
+TUTTI_STORE=tcp://host:1 run_tutti run -n 1 --env TUTTI_STORE=memory:own sh -c 'echo $TUTTI_STORE'
+check_line out memory:own "--env TUTTI_STORE"
+run_tutti run -n 1 "$tutti" run -n 1 true
+check_status 0 "a job in a rank"
+
 # Two jobs at the same time have different stores and ports. Each lasts until the other one has begun.
 show='echo $TUTTI_STORE $MASTER_PORT; until [ -s "$0" ]; do sleep 0.05; done'
 "$tutti" run -n 1 sh -c "$show" "$work/two" >"$work/one" </dev/null &

@@ -213,6 +213,28 @@ static void parse_master_addr(struct argp_state *state, struct tti_run_options *
     options->master_addr = text;
 }
 
+static bool sets(const struct tti_run_options *options, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < options->env_count; i++) {
+        found = found || (strncmp(options->env[i], name, strlen(name)) == 0 && options->env[i][strlen(name)] == '=');
+    }
+    return found;
+}
+
+/* The job has a store of its own. Launchers on several hosts that were given one store would start one world each, and
+ * nobody would notice. In a rank the variable is that of the outer job. */
+static void check_store(struct argp_state *state, const struct tti_run_options *options)
+{
+    const char *store = getenv("TUTTI_STORE");
+    if (store && *store && !getenv("TUTTI_RANK") && !sets(options, "TUTTI_STORE")) {
+        argp_error(state,
+                   "TUTTI_STORE is %s, but the launcher chooses the store. For one job on several hosts say --nnodes, "
+                   "--node-rank and --master-addr on each; for this store say --env TUTTI_STORE=%s; else unset it",
+                   store, store);
+    }
+}
+
 /* Things that can be judged only when all options are known. */
 static void complete(struct argp_state *state, const struct parser *parser)
 {
@@ -231,6 +253,7 @@ static void complete(struct argp_state *state, const struct parser *parser)
         options->ranks = (int)ranks;
     }
     check_nodes(state, parser);
+    check_store(state, options);
     if (options->nodes == 1 && options->only_rank >= options->ranks) {
         argp_error(state, "--only-rank %d: the job has ranks 0 to %d", options->only_rank, options->ranks - 1);
     }
