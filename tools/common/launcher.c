@@ -17,7 +17,7 @@
 
 #include "base/host/cpu.h"
 #include "common/devices.h"
-#include "run/process/launch.h"
+#include "common/program.h"
 #include "tools.h"
 
 bool tti_in_launcher(void)
@@ -87,8 +87,8 @@ static const char *self_path(void)
     const char *executed = (const char *)getauxval(AT_EXECFN); /* what the kernel was asked to start */
     char *found = NULL;
     char why[512];
-    const bool good = (executed && tti_run_find_program(executed, &found, why, sizeof(why)) == 0) ||
-                      tti_run_find_program(program_invocation_name, &found, why, sizeof(why)) == 0;
+    const bool good = (executed && tti_find_program(executed, &found, why, sizeof(why)) == 0) ||
+                      tti_find_program(program_invocation_name, &found, why, sizeof(why)) == 0;
     return good ? found : NULL;
 }
 

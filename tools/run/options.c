@@ -12,8 +12,8 @@
 
 #include "base/host/cpu.h"
 #include "base/number.h"
+#include "common/exit_codes.h"
 #include "common/options.h"
-#include "run/exit_codes.h"
 #include "store/wire/secret.h"
 #include "tools.h"
 

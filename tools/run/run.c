@@ -16,7 +16,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "run/exit_codes.h"
+#include "common/exit_codes.h"
+#include "common/program.h"
 #include "run/job/supervise.h"
 #include "run/nodes/rendezvous.h"
 #include "run/nodes/shutdown.h"
@@ -24,7 +25,6 @@
 #include "run/process/descriptor_limit.h"
 #include "run/process/environment.h"
 #include "run/process/guard.h"
-#include "run/process/launch.h"
 #include "tools.h"
 
 static int ranks_here = 1; /* for sentences */
@@ -263,7 +263,7 @@ int tutti_tool_run(int argc, char **argv)
     struct program program = {0};
     int port_fd = -1;
     const size_t open_files = raise_open_files();
-    int code = tti_run_find_program(options.program[0], &program.path, program.why, sizeof(program.why));
+    int code = tti_find_program(options.program[0], &program.path, program.why, sizeof(program.why));
     program.code = code;
     if (code != 0 && (options.nodes == 1 || options.dry_run)) {
         fprintf(stderr, "tutti run: %s\n", program.why);

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 
 #include "base/clock.h"
+#include "common/exit_codes.h"
 #include "common/process.h"
-#include "run/exit_codes.h"
 #include "run/job/flight_report.h"
 #include "run/job/output.h"
 #include "run/nodes/shutdown.h"

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/exit_codes.h"
+#include "common/exit_codes.h"
 #include "run/job/flight_report.h"
 #include "run/job/output.h"
 #include "run/process/affinity.h"

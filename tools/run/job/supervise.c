@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "common/exit_codes.h"
 #include "common/process.h"
-#include "run/exit_codes.h"
 #include "run/job/first_failure.h"
 #include "run/job/flight_report.h"
 #include "run/job/output.h"

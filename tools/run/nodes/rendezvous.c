@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/exit_codes.h"
+#include "common/exit_codes.h"
 #include "store/server/server.h"
 #include "store/wire/secret.h"
 

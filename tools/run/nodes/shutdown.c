@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run/exit_codes.h"
+#include "common/exit_codes.h"
 #include "run/job/first_failure.h"
 #include "run/job/flight_report.h"
 #include "run/job/output.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding the program, and fork + exec. The launcher has a thread by then (it serves the job's store), so between fork
- * and exec the child calls only what is async-signal-safe; everything that needs memory is prepared before. A pipe that
- * exec closes brings back the reason when exec does not succeed.
+ * Fork + exec. The launcher has a thread by then (it serves the job's store), so between fork and exec the child calls
+ * only what is async-signal-safe; everything that needs memory is prepared before. A pipe that exec closes brings back
+ * the reason when exec does not succeed.
  */
 #include "run/process/launch.h"
 
@@ -14,11 +14,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run/exit_codes.h"
+#include "common/exit_codes.h"
+#include "common/program.h"
 #include "run/process/descriptor_limit.h"
 
 enum step { STEP_JOIN, STEP_PARENT, STEP_DESCRIPTORS, STEP_AFFINITY, STEP_EXEC };
@@ -27,81 +27,6 @@ struct failure {
     int step;
     int errnum;
 };
-
-/* 0 if the file can be executed, else ENOENT, EACCES or EISDIR. */
-static int check_program(const char *path)
-{
-    struct stat facts;
-    if (stat(path, &facts) != 0) {
-        return errno;
-    }
-    if (S_ISDIR(facts.st_mode)) {
-        return EISDIR;
-    }
-    return access(path, X_OK) == 0 ? 0 : errno;
-}
-
-static int explain(const char *name, int errnum, char *why, size_t capacity)
-{
-    const char *dot = strrchr(name, '.');
-    bool python = dot && strcmp(dot, ".py") == 0;
-    if (errnum == ENOENT || errnum == ENOTDIR) {
-        if (!strchr(name, '/') && *name != '\0' && check_program(name) == 0) {
-            snprintf(why, capacity, "cannot find %s in PATH; to run the one in this directory, write ./%s", name, name);
-        } else {
-            snprintf(why, capacity, "cannot find the program '%s'", name);
-        }
-        return TTI_EXIT_NOT_FOUND;
-    }
-    if (errnum == EISDIR) {
-        snprintf(why, capacity, "%s is a directory, not a program", name);
-    } else if (python) {
-        snprintf(why, capacity, "%s is not executable; a Python script is started with: python3 %s", name, name);
-    } else {
-        snprintf(why, capacity, "cannot execute %s: %s", name, strerror(errnum));
-    }
-    return TTI_EXIT_NOT_EXECUTABLE;
-}
-
-int tti_run_find_program(const char *name, char **path, char *why, size_t capacity)
-{
-    if (strchr(name, '/')) {
-        int errnum = check_program(name);
-        if (errnum == 0 && (*path = strdup(name)) == NULL) {
-            errnum = ENOMEM;
-        }
-        return errnum == 0 ? 0 : explain(name, errnum, why, capacity);
-    }
-    const char *search = getenv("PATH");
-    if (!search) {
-        search = "/usr/local/bin:/usr/bin:/bin";
-    }
-    int found = ENOENT;
-    for (const char *at = search; *name != '\0';) {
-        int length = (int)strcspn(at, ":");
-        char *candidate = NULL;
-        /* An empty entry of PATH means the current directory. */
-        if (asprintf(&candidate, "%.*s/%s", length ? length : 1, length ? at : ".", name) < 0) {
-            snprintf(why, capacity, "out of memory");
-            return TTI_EXIT_FAILED;
-        }
-        int errnum = check_program(candidate);
-        if (errnum == 0) {
-            *path = candidate;
-            return 0;
-        }
-        free(candidate);
-        if (errnum == EACCES) {
-            found = EACCES;
-        }
-        at += length;
-        if (*at == '\0') {
-            break;
-        }
-        at++;
-    }
-    return explain(name, found, why, capacity);
-}
 
 /* The file as a new descriptor that exec does not close, in the place of `target`. */
 static bool place(int fd, int target)
@@ -199,11 +124,11 @@ static int await_exec(int report, pid_t pid, const struct tti_spawn *spawn, char
         snprintf(why, capacity, "%s: %s", steps[failure.step], strerror(failure.errnum));
         return TTI_EXIT_FAILED;
     }
-    if (failure.errnum == ENOENT && check_program(spawn->path) == 0) {
+    if (failure.errnum == ENOENT && tti_check_program(spawn->path) == 0) {
         snprintf(why, capacity, "cannot execute %s: the interpreter or loader that it names is missing", spawn->path);
         return TTI_EXIT_NOT_EXECUTABLE;
     }
-    return explain(spawn->path, failure.errnum, why, capacity);
+    return tti_explain_program(spawn->path, failure.errnum, why, capacity);
 }
 
 pid_t tti_run_spawn(const struct tti_spawn *spawn, int *exit_code, char *why, size_t capacity)

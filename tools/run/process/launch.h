@@ -9,9 +9,6 @@
 
 #include "common/cpus.h"
 
-/* Finds the program in PATH. Returns 0 and an allocated path, or the exit code and a sentence in `why`. */
-int tti_run_find_program(const char *name, char **path, char *why, size_t capacity);
-
 /* What a new rank gets. */
 struct tti_spawn {
     const char *path;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_EXIT_CODES_H
-#define TTI_RUN_EXIT_CODES_H
+#ifndef TTI_TOOLS_EXIT_CODES_H
+#define TTI_TOOLS_EXIT_CODES_H
 
-/* Exit codes of the launcher itself, as shells and timeout(1) use them. */
+/* Exit codes of `tutti run` itself, as shells and timeout(1) use them. */
 #define TTI_EXIT_TIMEOUT        124
 #define TTI_EXIT_FAILED         125 /* the launcher could not do its work */
 #define TTI_EXIT_NOT_EXECUTABLE 126
