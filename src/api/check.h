@@ -48,22 +48,9 @@ tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_
 tutti_status tti_checker_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
                                      const char *function, const tutti_call *options, tutti_work **work);
 
-/* The same for collectives, whose checks then fill k->task. BAD_STATE inside a batch of this thread. */
-tutti_status tti_collective_begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,
-                                  tutti_operation operation, const char *function, const tutti_call *options);
-tutti_status tti_collective_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
-                                        const char *function, const tutti_call *options, tutti_work **work);
-
-/* The end of a collective's function: runs or starts it if the checks passed. */
-tutti_status tti_collective_run(const struct tti_checker *k, tutti_status checked);
-tutti_status tti_collective_start(const struct tti_checker *k, tutti_status checked, tutti_work **work);
-
 /* tutti_all_gather for Tutti's own data: in host memory, on the group's engine for it, for groups on any device. */
 tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output,
                                     const tutti_call *call);
-
-/* The memory that the backend gets: the tensor's, or a compact copy (TTI_PACK, TTI_UNPACK; see core/call/task.h). */
-void *tti_collective_memory(const struct tti_checker *k, const struct tti_view *view, unsigned what);
 
 /* Checks shape and dtype only, and fills the view except its memory. */
 tutti_status tti_check_form(const struct tti_checker *k, const DLTensor *tensor, const char *name,

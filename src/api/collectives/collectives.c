@@ -8,6 +8,7 @@
 
 #include "api/async/enqueue.h"
 #include "api/collectives/collectives.h"
+#include "api/collectives/frame.h"
 #include "api/collectives/parts.h"
 #include "core/call/cache/call_cache.h"
 #include "core/call/wire.h"

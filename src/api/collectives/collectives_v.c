@@ -7,6 +7,7 @@
 #include <tutti/work.h>
 
 #include "api/async/enqueue.h"
+#include "api/collectives/frame.h"
 #include "api/collectives/parts.h"
 #include "base/error.h"
 #include "engine/descriptor.h"

@@ -10,6 +10,7 @@
 
 #include "api/async/run.h"
 #include "api/collectives/collectives.h"
+#include "api/collectives/frame.h"
 #include "base/error.h"
 #include "base/operation.h"
 #include "core/async/work/work.h"

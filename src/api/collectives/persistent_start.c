@@ -7,6 +7,7 @@
  */
 #include "api/async/run.h"
 #include "api/collectives/collectives.h"
+#include "api/collectives/frame.h"
 #include "api/collectives/persistent_state.h"
 #include "base/clock.h"
 #include "base/error.h"
