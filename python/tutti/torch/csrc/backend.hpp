@@ -137,6 +137,9 @@ private:
                        tutti_wire wire = TUTTI_WIRE_FULL);
     void add_pairs(Call &call, const Tensors &inputs, const Tensors &outputs) const;
     WorkPtr gather_pairs(Call call);
+    // all_to_all; without splits each tensor is a part.
+    WorkPtr exchange(const Tensors &outputs, const Tensors &inputs, const std::vector<int64_t> *output_splits,
+                     const std::vector<int64_t> *input_splits, c10d::OpType type, const c10d::AllToAllOptions &options);
     at::Tensor sum_sparse(const at::Tensor &tensor, milliseconds timeout);
     void check_root(int64_t root) const;
     void check_list(size_t length, const char *what) const;

@@ -339,15 +339,19 @@ WorkPtr Backend::scatter(Tensors &outputs, Lists &inputs, const c10d::ScatterOpt
 
 // ---- all to all -----------------------------------------------------------------------------------------------------
 
-// Elements of Tutti for each rank: the given rows of the tensor, or equal parts.
-static std::vector<int64_t> split_counts(const std::vector<int64_t> &splits, const at::Tensor &tensor, int size,
-                                         int64_t units)
+// Elements of Tutti for each rank: one tensor of the block each, or with `splits` the given rows of its only tensor, or
+// equal parts.
+static std::vector<int64_t> part_counts(const Block &block, const std::vector<int64_t> *splits, int size, int64_t units)
 {
-    c10d::checkSplitSizes(splits, tensor, size);
-    if (splits.empty()) {
+    if (!splits) {
+        return block.counts(units);
+    }
+    const at::Tensor &tensor = block.tensors()[0];
+    c10d::checkSplitSizes(*splits, tensor, size);
+    if (splits->empty()) {
         return std::vector<int64_t>(size, tensor.numel() / size * units);
     }
-    std::vector<int64_t> counts = splits;
+    std::vector<int64_t> counts = *splits;
     const int64_t rows = tensor.size(0);
     for (int64_t &count : counts) {
         count *= rows == 0 ? 0 : tensor.numel() / rows * units;
@@ -356,17 +360,18 @@ static std::vector<int64_t> split_counts(const std::vector<int64_t> &splits, con
 }
 
 // Other ranks may give split sizes, or tensors of different lengths, where this rank does not. So all ranks use the v-form.
-WorkPtr Backend::alltoall_base(at::Tensor &output_tensor, at::Tensor &input_tensor, std::vector<int64_t> &output_splits,
-                               std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options)
+WorkPtr Backend::exchange(const Tensors &outputs, const Tensors &inputs, const std::vector<int64_t> *output_splits,
+                          const std::vector<int64_t> *input_splits, c10d::OpType type,
+                          const c10d::AllToAllOptions &options)
 {
-    const Block output = Block::writing({output_tensor});
-    Block input = Block::reading({input_tensor});
+    const Block output = Block::writing(outputs);
+    Block input = Block::reading(inputs);
     check_same_type(input, output);
     input.separate(output, std::nullopt);
     const Element element = element_to_move(input.type());
-    const std::vector<int64_t> to = split_counts(input_splits, input_tensor, size_, element.units);
-    const std::vector<int64_t> from = split_counts(output_splits, output_tensor, size_, element.units);
-    Call call = begin(c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", options, {input_tensor}, {{output_tensor}});
+    const std::vector<int64_t> to = part_counts(input, input_splits, size_, element.units);
+    const std::vector<int64_t> from = part_counts(output, output_splits, size_, element.units);
+    Call call = begin(type, "tutti:all_to_all", options, inputs, {outputs});
     call.reads = {input};
     call.writes = {output};
     return run_one(std::move(call), [&](const tutti_call *o, tutti_work **work) {
@@ -376,25 +381,17 @@ WorkPtr Backend::alltoall_base(at::Tensor &output_tensor, at::Tensor &input_tens
     });
 }
 
+WorkPtr Backend::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &output_splits,
+                               std::vector<int64_t> &input_splits, const c10d::AllToAllOptions &options)
+{
+    return exchange({output}, {input}, &output_splits, &input_splits, c10d::OpType::ALLTOALL_BASE, options);
+}
+
 WorkPtr Backend::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options)
 {
     check_list(inputs.size(), "input");
     check_list(outputs.size(), "output");
-    const Block output = Block::writing(outputs);
-    Block input = Block::reading(inputs);
-    check_same_type(input, output);
-    input.separate(output, std::nullopt);
-    const Element element = element_to_move(input.type());
-    const std::vector<int64_t> to = input.counts(element.units);
-    const std::vector<int64_t> from = output.counts(element.units);
-    Call call = begin(c10d::OpType::ALLTOALL, "tutti:all_to_all", options, inputs, {outputs});
-    call.reads = {input};
-    call.writes = {output};
-    return run_one(std::move(call), [&](const tutti_call *o, tutti_work **work) {
-        Flat in(input, element), out(output, element);
-        return either(tutti_all_to_all_v, tutti_all_to_all_v_async, o, work, group_, in, out, 0, to.data(), nullptr,
-                      from.data(), nullptr);
-    });
+    return exchange(outputs, inputs, nullptr, nullptr, c10d::OpType::ALLTOALL, options);
 }
 
 WorkPtr Backend::barrier(const c10d::BarrierOptions &options)
