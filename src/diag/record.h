@@ -4,7 +4,8 @@
  * killed.
  *
  * It is one file of fixed size for each process, mapped shared: a memory file of `tutti run`, one of the process, or a
- * file in the folder of TUTTI_TRACE_DIR. Any process that has the file open may read it at any time (snapshot.h).
+ * file in the folder of TUTTI_TRACE_DIR. Any process that has the file open may read it at any time
+ * (tools/trace/snapshot.h).
  *
  *   head      the process, and counters for each kind of operation
  *   groups    of which the process is or was a member

@@ -3,10 +3,12 @@
  * Records come from processes that were killed, and from any process that may write the file. The input corrupts a
  * well-formed record: each six bytes of it are a place and a value. The record is read twice, and the search for a hang
  * runs over the result.
+ *
+ * tutti-test: sources=tools/trace/hang.c,tools/trace/snapshot.c
  */
 #include "fuzz.h"
 
-#include "diag/hang.h"
+#include "trace/hang.h"
 
 #define SPOILT_MOST 200
 #define RANKS       2

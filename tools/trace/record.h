@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "diag/hang.h"
+#include "trace/hang.h"
 
 /* A rank whose record was read, or could not be. */
 struct tti_record {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The flight recorder in one process, and the suspects in made-up records. */
+/*
+ * The flight recorder in one process, and the suspects in made-up records.
+ *
+ * tutti-test: sources=tools/trace/hang.c,tools/trace/snapshot.c
+ */
 #include <assert.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -19,7 +23,7 @@
 
 #include "diag/file.h"
 #include "diag/flight.h"
-#include "diag/hang.h"
+#include "trace/hang.h"
 
 static const struct tti_flight_op small = {
     .count = 2, .bytes = 8, .kind = TUTTI_OP_ALL_REDUCE, .dtype = TUTTI_F32, .redop = TUTTI_SUM};

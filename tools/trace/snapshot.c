@@ -3,7 +3,7 @@
  * Copies a recorder's memory, then checks it field by field. The ring is read again for its position, and each group
  * for its identity, to find what the writer has overwritten meanwhile.
  */
-#include "diag/snapshot.h"
+#include "trace/snapshot.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,10 +11,10 @@
  *
  * Suspects are ranks for which others wait and that wait for none or cannot run. Without a suspect there is a cycle.
  */
-#ifndef TTI_DIAG_HANG_H
-#define TTI_DIAG_HANG_H
+#ifndef TTI_TOOLS_TRACE_HANG_H
+#define TTI_TOOLS_TRACE_HANG_H
 
-#include "diag/snapshot.h"
+#include "trace/snapshot.h"
 
 struct tti_hang_rank {
     int32_t rank;                        /* in the world */

@@ -4,7 +4,7 @@
  * no suspect, a depth-first search finds a cycle. Cost: O(m log m) for m members, O(members of its group) for each
  * wait.
  */
-#include "diag/hang.h"
+#include "trace/hang.h"
 
 #include <stdlib.h>
 #include <string.h>
