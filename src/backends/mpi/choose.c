@@ -92,6 +92,8 @@ static const char *first_set(const char *const *names)
     return *names;
 }
 
+/* The flavour of MPI that the launcher belongs to; NULL: no launcher of MPI jobs has started this process. One variable
+ * is enough, while a rank needs several (core/launchers/world.c): this names a library, and no rank. */
 static const char *launcher(const char **variable)
 {
     static const char *const openmpi[] = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", NULL};

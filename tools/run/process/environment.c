@@ -18,10 +18,11 @@
 
 #include "diag/record.h"
 
-/* An outer launcher: the variables that hold its rank and size, and the beginnings of all names that carry identity. */
+/* An outer launcher: the variables that hold its rank and size, and the beginnings of all names that carry identity.
+ * Variables of `tutti run` and torchrun need no row: a rank gets new values of them, or none (torch_identity). */
 struct family {
     const char *rank;
-    const char *size;
+    const char *size; /* NULL: the launcher sets none; rank 0 counts as the only one */
     const char *identity[8];
 };
 
