@@ -254,3 +254,12 @@ def checked(function: object, *arguments: object) -> None:
     status = function(*arguments, ctypes.addressof(details))  # type: ignore[operator]
     if status:
         fail(status, details)
+
+
+def error_of(function: object, *arguments: object) -> Optional[Error]:
+    """The failure that a function of the library writes into the tutti_error that it takes last; None if it is OK."""
+    details = ErrorStruct()
+    status = function(*arguments, ctypes.addressof(details))  # type: ignore[operator]
+    if status:
+        fail(status, details)
+    return error_from(details) if details.status else None

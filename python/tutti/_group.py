@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Unio
 from . import _events, _interrupt, _overlap
 from ._call import call_struct, deadline_ms, int32, local
 from ._collectives import Collectives
-from ._errors import Error, InvalidArgument, checked, error_from, fail
+from ._errors import Error, InvalidArgument, checked, error_of, fail
 from ._heap import Family, Registration, empty
 from ._messages import Messages
 from ._native import ConfigStruct, ErrorStruct, RecordStruct, lib
@@ -142,11 +142,7 @@ class Group(Collectives, Messages):
 
     def error(self) -> Optional[Error]:
         """The reason why the group has failed; None if it has not."""
-        details = ErrorStruct()
-        status = lib.tutti_group_error(self.handle, addressof(details))
-        if status:
-            fail(status, details)
-        return error_from(details) if details.status else None
+        return error_of(lib.tutti_group_error, self.handle)
 
     def recorded(self, index: int) -> Record:
         """Operation `index` that ran on a group of the backend "null"."""

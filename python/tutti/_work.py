@@ -16,7 +16,7 @@ from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVa
 
 from ._call import limit_ms, local
 from ._dropped import leak_at_exit
-from ._errors import BadState, CLASSES, Error, WaitLimit, checked, error_from, fail
+from ._errors import BadState, CLASSES, Error, WaitLimit, checked, error_of, fail
 from ._native import ErrorStruct, lib
 from ._status import BAD_STATE, BUSY, CANCELLED
 
@@ -133,12 +133,9 @@ class Work(Generic[T]):
 
     def error(self) -> Optional[Error]:
         """The operation's error, None if it ended well. BadState before the end."""
-        details = ErrorStruct()
-        status = lib.tutti_work_error(self.handle, addressof(details))
-        if status:
-            fail(status, details)
+        error = error_of(lib.tutti_work_error, self.handle)
         _running.pop(self.handle, None)
-        return error_from(details) if details.status else None
+        return error
 
     def result(self) -> T:
         """The output, without waiting. BadState before the end; the operation's error if it failed."""
@@ -275,11 +272,7 @@ class Queue:
 
     def error(self, index: int) -> Optional[Error]:
         """The error of member `index`, None if it ended well. BadState before its end."""
-        details = ErrorStruct()
-        status = lib.tutti_queue_status(self.handle, index, addressof(details))
-        if status:
-            fail(status, details)
-        return error_from(details) if details.status else None
+        return error_of(lib.tutti_queue_status, self.handle, index)
 
     def result(self, index: int) -> Any:
         """The output of member `index`."""
