@@ -15,8 +15,8 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Optional, Sequence
 
-from ._errors import BadState, Error, InvalidArgument, fail
-from ._native import ErrorStruct, lib
+from ._errors import BadState, Error, InvalidArgument, checked
+from ._native import lib
 from ._tensor import DTYPES, FORMATS, NAMES, Tensor, view
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ class Family:
                 self.open.clear()
                 self.last = handle
                 return False
-            details = ErrorStruct()
-            status = lib.tutti_group_destroy(handle, ctypes.addressof(details))
-            if status:
-                fail(status, details)
+            checked(lib.tutti_group_destroy, handle)
             self.open.discard(handle)
             if not self.open:
                 self.registered.clear()  # the library has unregistered them
