@@ -41,6 +41,14 @@ def _reap() -> None:
             _dropped.append(handle)
 
 
+def _read(function: Any, handle: int, value: Any) -> int:
+    """The number that a function of the library without a tutti_error writes into `value`, a c_int32 or c_int64."""
+    status = function(handle, addressof(value))
+    if status:
+        fail(status)
+    return int(value.value)
+
+
 def _has_ended(handle: int) -> bool:
     ended = c_int32()
     return lib.tutti_work_test(handle, addressof(ended)) != 0 or ended.value != 0
@@ -147,11 +155,7 @@ class Work(Generic[T]):
 
     def cancelled(self) -> bool:
         """Whether it has ended Cancelled, or will because of a cancel on this rank."""
-        value = c_int32()
-        status = lib.tutti_work_cancelled(self.handle, addressof(value))
-        if status:
-            fail(status)
-        return bool(value.value)
+        return bool(_read(lib.tutti_work_cancelled, self.handle, c_int32()))
 
     def fileno(self) -> int:
         """A descriptor for select, poll and epoll, readable from the end on. It belongs to the Work."""
@@ -214,11 +218,7 @@ class CancelToken:
         return began.value
 
     def fired(self) -> bool:
-        value = c_int32()
-        status = lib.tutti_cancel_token_fired(self.handle, addressof(value))
-        if status:
-            fail(status)
-        return bool(value.value)
+        return bool(_read(lib.tutti_cancel_token_fired, self.handle, c_int32()))
 
 
 class Queue:
@@ -242,11 +242,11 @@ class Queue:
 
     def __len__(self) -> int:
         """Members, ended or not."""
-        return self._number(lib.tutti_queue_count)
+        return _read(lib.tutti_queue_count, self.handle, c_int64())
 
     def pending(self) -> int:
         """Members that have not ended."""
-        return self._number(lib.tutti_queue_pending)
+        return _read(lib.tutti_queue_pending, self.handle, c_int64())
 
     def wait_all(self, timeout: Optional[float] = None) -> None:
         """Waits until every member has ended. Raises the first error in their order; WaitLimit at the limit."""
@@ -283,17 +283,14 @@ class Queue:
 
     def clear_completed(self) -> int:
         """Releases the members that have ended, and returns their number. Later members get lower indices."""
-        cleared = c_int64()
         with self._lock:
             ended = [work for work in self._members if _has_ended(work.handle)]
-            status = lib.tutti_queue_clear_completed(self.handle, addressof(cleared))
-            if status:
-                fail(status)
+            cleared = _read(lib.tutti_queue_clear_completed, self.handle, c_int64())
             # Works that ended in between were released, too: their handles are stale, which counts as ended.
             self._members = [work for work in self._members if not self._is_gone(work)]
             for work in ended:
                 _running.pop(work.handle, None)
-        return cleared.value
+        return cleared
 
     @staticmethod
     def _is_gone(work: Work[Any]) -> bool:
@@ -302,11 +299,7 @@ class Queue:
 
     def cancel_all(self) -> int:
         """Cancels each member that has not begun, and returns how many had begun or cannot be cancelled."""
-        began = c_int64()
-        status = lib.tutti_queue_cancel_all(self.handle, addressof(began))
-        if status:
-            fail(status)
-        return began.value
+        return _read(lib.tutti_queue_cancel_all, self.handle, c_int64())
 
     def destroy(self) -> None:
         """Waits for the members, then releases them and the queue. Their errors are dropped."""
@@ -339,13 +332,6 @@ class Queue:
                 self.wait_all()
         finally:
             self.destroy()
-
-    def _number(self, function: Any) -> int:
-        value = c_int64()
-        status = function(self.handle, addressof(value))
-        if status:
-            fail(status)
-        return value.value
 
     def __iter__(self) -> Iterator[Work[Any]]:
         return iter(list(self._members))
