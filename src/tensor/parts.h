@@ -5,10 +5,16 @@
 
 #include <tutti/backend.h>
 
+/* The units of a part in each row. */
+static inline int64_t tti_parts_units(const tutti_parts *p, int32_t rank)
+{
+    return p->counts ? p->counts[rank] : p->each;
+}
+
 /* The bytes of a part in each row. */
 static inline size_t tti_parts_width(const tutti_parts *p, int32_t rank)
 {
-    return (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
+    return (size_t)tti_parts_units(p, rank) * p->unit;
 }
 
 /* Where a part begins in each row. Cost: linear in `rank` if there are counts but no displacements. */

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "tensor/parts.h"
 
 #define SLICE_NS INT64_C(20000000)
 #define GRACE_NS INT64_C(250000000) /* after the deadline, for a rank that drops: see drop() */
@@ -124,9 +125,9 @@ static tutti_status fail_in_step(struct tti_fault_group *s, tutti_op *op, const 
 
 static size_t parts_bytes(const tutti_parts *parts, int32_t size)
 {
-    int64_t units = parts->each * size;
-    for (int32_t r = 0; parts->counts && r < size; r++) {
-        units = (r == 0 ? 0 : units) + parts->counts[r];
+    int64_t units = 0;
+    for (int32_t r = 0; r < size; r++) {
+        units += tti_parts_units(parts, r);
     }
     return parts->outer * (size_t)units * parts->unit;
 }

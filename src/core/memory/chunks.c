@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "tensor/parts.h"
+
 /* ---- what this rank has ----------------------------------------------------------------------------------------- */
 
 static void find_sides(struct tti_chunks *p)
@@ -55,8 +57,7 @@ static void find_sides(struct tti_chunks *p)
 /* Elements of part r of a joined tensor. */
 static int64_t length_of(const struct tti_chunks *p, const tutti_parts *parts, int r)
 {
-    const int64_t rows = parts->counts ? parts->counts[r] : parts->each;
-    return (int64_t)(parts->outer * parts->unit / p->element) * rows;
+    return (int64_t)(parts->outer * parts->unit / p->element) * tti_parts_units(parts, r);
 }
 
 /* Elements of this rank's part. Only for a side that is one part; joined sides use length_of. */
@@ -251,9 +252,8 @@ static tutti_status copy_joined(const struct copier *c, const struct tti_chunks 
     tutti_status status = TUTTI_OK;
     int64_t behind = 0; /* units of the parts before */
     for (int r = 0; r < p->size && status == TUTTI_OK; r++) {
-        const int64_t rows = parts->counts ? parts->counts[r] : parts->each;
         const int64_t at = parts->displacements ? parts->displacements[r] : behind;
-        const size_t width = (size_t)rows * parts->unit;
+        const size_t width = tti_parts_width(parts, r);
         int64_t from;
         const size_t bytes = (size_t)share(p, k, length_of(p, parts, r), &from) * p->element;
         if (bytes > 0) {
@@ -264,7 +264,7 @@ static tutti_status copy_joined(const struct copier *c, const struct tti_chunks 
                 flat ? copy(c, part + start, host, bytes) : copy_part(c, part, width, parts->pitch, start, bytes, host);
         }
         host += bytes;
-        behind += rows;
+        behind += tti_parts_units(parts, r);
     }
     return status;
 }

@@ -7,30 +7,11 @@
 #include "engine/memory/parts.h"
 
 #include "engine/memory/copy.h"
-
-static size_t row_bytes(const tutti_parts *p, int rank)
-{
-    return (size_t)(p->counts ? p->counts[rank] : p->each) * p->unit;
-}
-
-static size_t row_offset(const tutti_parts *p, int rank)
-{
-    if (p->displacements) {
-        return (size_t)p->displacements[rank] * p->unit;
-    }
-    if (!p->counts) {
-        return (size_t)rank * (size_t)p->each * p->unit;
-    }
-    size_t offset = 0;
-    for (int r = 0; r < rank; r++) {
-        offset += (size_t)p->counts[r] * p->unit;
-    }
-    return offset;
-}
+#include "tensor/parts.h"
 
 size_t tti_part_bytes(const tutti_parts *parts, int rank)
 {
-    return parts->outer * row_bytes(parts, rank);
+    return parts->outer * tti_parts_width(parts, rank);
 }
 
 size_t tti_part_bytes_max(const tutti_parts *parts, int size)
@@ -68,18 +49,19 @@ size_t tti_call_bytes(const struct tti_lane *lane, const tutti_op *op)
 
 const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank)
 {
-    return parts->outer <= 1 ? (const unsigned char *)joined + row_offset(parts, rank) : NULL;
+    return parts->outer <= 1 ? (const unsigned char *)joined + tti_parts_offset(parts, rank) : NULL;
 }
 
 unsigned char *tti_part_chunk(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
 {
+    unsigned char *row = (unsigned char *)joined + tti_parts_offset(parts, rank);
     if (parts->outer <= 1) { /* the usual case, without divisions */
-        return (unsigned char *)joined + row_offset(parts, rank) + from;
+        return row + from;
     }
-    size_t width = row_bytes(parts, rank);
+    size_t width = tti_parts_width(parts, rank);
     size_t in_row = from % width;
     *n = width - in_row < *n ? width - in_row : *n;
-    return (unsigned char *)joined + row_offset(parts, rank) + from / width * parts->pitch + in_row;
+    return row + from / width * parts->pitch + in_row;
 }
 
 typedef void (*copy_function)(struct tti_lane *lane, void *dst, const void *src, size_t n);

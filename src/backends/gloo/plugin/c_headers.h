@@ -20,6 +20,7 @@ extern "C" {
 #include "engine/descriptor.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
+#include "tensor/parts.h"
 }
 
 #pragma GCC diagnostic pop

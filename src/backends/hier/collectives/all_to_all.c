@@ -5,18 +5,13 @@
  * know their sizes. Cost: the data between ranks of different hosts cross the link once.
  */
 #include "backends/hier/collectives/collectives.h"
-
-/* Units of a rank's part. */
-static int64_t units_of(const tutti_parts *p, int32_t rank)
-{
-    return p->counts ? p->counts[rank] : p->each;
-}
+#include "tensor/parts.h"
 
 static void list_all(const tutti_parts *p, int32_t size, int64_t *counts, int64_t *displacements)
 {
     int64_t at = 0;
     for (int32_t r = 0; r < size; r++) {
-        counts[r] = units_of(p, r);
+        counts[r] = tti_parts_units(p, r);
         displacements[r] = p->displacements ? p->displacements[r] : at;
         at += counts[r];
     }

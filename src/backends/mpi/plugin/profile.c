@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "tensor/dtype.h"
+#include "tensor/parts.h"
 
 #define KINDS (TUTTI_OP_RECV + 1)
 
@@ -52,7 +53,7 @@ uint64_t tti_mpi_op_bytes(const tutti_op *op, int size)
         return (uint64_t)op->count * tti_dtype_size(op->dtype);
     }
     for (int r = 0; r < size; r++) {
-        units += (uint64_t)(p->counts ? p->counts[r] : p->each);
+        units += (uint64_t)tti_parts_units(p, r);
     }
     return p->outer * units * p->unit;
 }

@@ -9,12 +9,13 @@
 #include "backends/nccl/collectives/parts.h"
 
 #include "base/error.h"
+#include "tensor/parts.h"
 
 void tti_nccl_part_next(const tutti_parts *parts, struct tti_nccl_part *part)
 {
     const int32_t rank = part->next++;
     part->packed += part->bytes;
-    part->width = parts->outer == 0 ? 0 : (size_t)(parts->counts ? parts->counts[rank] : parts->each) * parts->unit;
+    part->width = parts->outer == 0 ? 0 : tti_parts_width(parts, rank);
     part->bytes = parts->outer * part->width;
     part->at = parts->displacements ? (size_t)parts->displacements[rank] * parts->unit : part->follows;
     part->follows += part->width;

@@ -58,19 +58,12 @@ class Parts
   private:
     size_t width(int rank) const
     {
-        return static_cast<size_t>(p_.counts ? p_.counts[rank] : p_.each) * p_.unit;
+        return tti_parts_width(&p_, rank);
     }
 
     size_t offset(int rank) const
     {
-        if (p_.displacements) {
-            return static_cast<size_t>(p_.displacements[rank]) * p_.unit;
-        }
-        size_t rows = p_.counts ? 0 : static_cast<size_t>(p_.each) * static_cast<size_t>(rank);
-        for (int r = 0; p_.counts && r < rank; r++) {
-            rows += static_cast<size_t>(p_.counts[r]);
-        }
-        return rows * p_.unit;
+        return tti_parts_offset(&p_, rank);
     }
 
     const tutti_parts &p_;
