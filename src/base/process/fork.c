@@ -9,20 +9,40 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t *mutexes[MUTEXES];
 static int count;
 
-static void before_fork(void)
+static void unlock(int first)
+{
+    while (first-- > 0) {
+        pthread_mutex_unlock(mutexes[first]);
+    }
+    pthread_mutex_unlock(&list_lock);
+}
+
+/* Locks the list and all mutexes, or nothing: then it returns a mutex that another thread holds. */
+static pthread_mutex_t *lock_all(void)
 {
     pthread_mutex_lock(&list_lock);
     for (int i = 0; i < count; i++) {
-        pthread_mutex_lock(mutexes[i]);
+        if (pthread_mutex_trylock(mutexes[i]) != 0) {
+            pthread_mutex_t *const held = mutexes[i];
+            unlock(i);
+            return held;
+        }
+    }
+    return NULL;
+}
+
+/* The thread that holds one of the mutexes may wait for another one. So the fork holds none while it waits. */
+static void before_fork(void)
+{
+    for (pthread_mutex_t *held = lock_all(); held; held = lock_all()) {
+        pthread_mutex_lock(held);
+        pthread_mutex_unlock(held);
     }
 }
 
 static void after_fork(void)
 {
-    for (int i = count; i-- > 0;) {
-        pthread_mutex_unlock(mutexes[i]);
-    }
-    pthread_mutex_unlock(&list_lock);
+    unlock(count);
 }
 
 static void watch(void)

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 /* From now on fork() waits for the mutex, and the child finds it free. Call once per mutex, from a pthread_once. Such a
- * lock is held briefly, and never together with another one of them. At most 32. */
+ * lock is held briefly. A thread that holds it may lock another one of them. At most 32. */
 void tti_fork_protect(pthread_mutex_t *mutex);
 
 #endif
