@@ -7,7 +7,6 @@
 #include "backends/plugin.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,12 +98,7 @@ static const tutti_backend *open_file(const char *path, char *why, size_t capaci
     return backend;
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 
 /* Replaces the stubs by the functions of the plug-in. `available` and `open` stay those of the front: other threads may
  * be about to call them. All other functions are called only after one of these two has returned. */
@@ -118,15 +112,13 @@ static void install_ops(tutti_backend_ops *front, const tutti_backend_ops *plugi
 
 const tutti_backend *tti_plugin_get(struct tti_plugin_front *front, char *why, size_t capacity)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char path[PATH_MAX];
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     if (!front->plugin && front->find(path, why, capacity) && (front->plugin = open_file(path, why, capacity))) {
         install_ops(front->ops, front->plugin->ops);
     }
     const tutti_backend *found = front->plugin;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return found;
 }
 

@@ -27,7 +27,7 @@
 #include "base/process/proc.h"
 #include "diag/file.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of groups, tallies, and the memory itself */
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT; /* of groups, tallies, and the memory itself */
 static unsigned char *_Atomic memory; /* release in open_memory, acquire in memory_now; NULL = none */
 static bool tried;
 static int own_fd = -1;  /* of a memory that this process has made */
@@ -197,7 +197,6 @@ static void after_fork_in_child(void)
 
 static void watch_forks(void)
 {
-    tti_fork_protect(&lock);
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
@@ -260,7 +259,7 @@ struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member,
         return NULL;
     }
     pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     unsigned char *m = open_memory();
     const bool first = m && !any_used(m);
     struct tti_flight_group *g = m ? free_slot(m) : NULL;
@@ -286,37 +285,37 @@ struct tti_flight_group *tti_flight_join(const struct tti_flight_member *member,
     } else if (m) {
         atomic_fetch_add_explicit(&head_of(m)->unrecorded, 1, memory_order_relaxed); /* a statistic */
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return g;
 }
 
 void tti_flight_open(struct tti_flight_group *group, const char *backend)
 {
     if (group) {
-        pthread_mutex_lock(&lock);
+        tti_fork_mutex_lock(&lock);
         if (memory_now()) {
             snprintf(group->backend, sizeof(group->backend), "%s", backend);
             atomic_store_explicit(&group->state, TTI_FLIGHT_ALIVE, memory_order_release); /* as in tti_flight_join */
         }
-        pthread_mutex_unlock(&lock);
+        tti_fork_mutex_unlock(&lock);
     }
 }
 
 void tti_flight_leave(struct tti_flight_group *group)
 {
     if (group) {
-        pthread_mutex_lock(&lock);
+        tti_fork_mutex_lock(&lock);
         if (memory_now()) {
             const bool was_open = atomic_load_explicit(&group->state, memory_order_relaxed) == TTI_FLIGHT_ALIVE;
             atomic_store_explicit(&group->state, was_open ? TTI_FLIGHT_ENDED : TTI_FLIGHT_FREE, memory_order_release);
         }
-        pthread_mutex_unlock(&lock);
+        tti_fork_mutex_unlock(&lock);
     }
 }
 
 void tti_flight_finish(void)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     unsigned char *m = memory_now();
     if (m && own_fd >= 0 && !any_used(m)) {
         atomic_store_explicit(&memory, NULL, memory_order_release);
@@ -325,7 +324,7 @@ void tti_flight_finish(void)
         own_fd = -1;
         tried = false;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 /* ---- operations ----------------------------------------------------------------------------------------------- */
@@ -487,7 +486,7 @@ struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *gr
                                                int32_t tag)
 {
     struct tti_flight_tally *found = NULL;
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     unsigned char *m = group ? memory_now() : NULL;
     for (uint32_t tries = 0; m && !found && tries < TTI_FLIGHT_TALLIES; tries++) {
         struct tti_flight_tally *t = tally_at(m, next_tally++ % TTI_FLIGHT_TALLIES);
@@ -496,7 +495,7 @@ struct tti_flight_tally *tti_flight_tally_take(const struct tti_flight_group *gr
             found = t;
         }
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return found;
 }
 
@@ -508,10 +507,10 @@ static bool is_ours(const unsigned char *m, const struct tti_flight_tally *tally
 
 void tti_flight_tally_give(struct tti_flight_tally *tally)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     unsigned char *m = memory_now();
     if (!is_ours(m, tally)) { /* NULL, of an earlier memory, or of the parent process */
-        pthread_mutex_unlock(&lock);
+        tti_fork_mutex_unlock(&lock);
         return;
     }
     struct tti_flight_group *g = group_at(m, TTI_FLIGHT_SLOT(tally->group));
@@ -531,7 +530,7 @@ void tti_flight_tally_give(struct tti_flight_tally *tally)
         add_entry(m, &entry);
     }
     tally->used = 0;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_flight_call_failed(struct tti_flight_tally *tally, tutti_status status)

@@ -6,7 +6,6 @@
  */
 #include "api/group/blocks.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/process/fork.h"
@@ -18,22 +17,10 @@ struct tti_block {
     struct tti_block *next;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 static struct tti_block *blocks; /* a block that ended with its group stays until its address is used again */
 static struct tti_block_user *users;
 static uint64_t now = 1; /* counts users that came and blocks that began to end */
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
-
-static void enter(void)
-{
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
-}
 
 /* The block that is there, or NULL. */
 static struct tti_block *find(const void *memory)
@@ -47,7 +34,7 @@ static struct tti_block *find(const void *memory)
 
 void tti_block_user_add(struct tti_block_user *user)
 {
-    enter();
+    tti_fork_mutex_lock(&lock);
     user->next = users;
     user->previous = NULL;
     if (users) {
@@ -55,22 +42,22 @@ void tti_block_user_add(struct tti_block_user *user)
     }
     users = user;
     user->since = now++;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_block_user_remove(struct tti_block_user *user)
 {
-    enter();
+    tti_fork_mutex_lock(&lock);
     if (user->next) {
         user->next->previous = user->previous;
     }
     *(user->previous ? &user->previous->next : &users) = user->next;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_block_add(const void *memory, size_t bytes)
 {
-    enter();
+    tti_fork_mutex_lock(&lock);
     struct tti_block *b = find(memory);
     if (!b && (b = malloc(sizeof(*b))) != NULL) {
         *b = (struct tti_block){.memory = memory, .next = blocks};
@@ -79,17 +66,17 @@ void tti_block_add(const void *memory, size_t bytes)
     if (b) {
         b->bytes = bytes;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 struct tti_block *tti_block_begin_end(const void *memory)
 {
-    enter();
+    tti_fork_mutex_lock(&lock);
     struct tti_block *b = find(memory);
     if (b) {
         b->ending = now++;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return b;
 }
 
@@ -107,7 +94,7 @@ void tti_block_end(struct tti_block *block, bool freed)
     if (!block) {
         return;
     }
-    enter();
+    tti_fork_mutex_lock(&lock);
     if (freed) {
         unlink_block(block);
         for (struct tti_block_user *u = users; u; u = u->next) {
@@ -118,7 +105,7 @@ void tti_block_end(struct tti_block *block, bool freed)
     } else {
         block->ending = 0;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     if (freed) {
         free(block);
     }

@@ -47,7 +47,7 @@ struct local_state {
 };
 
 /* All regions of the process. Ranks find one by its nonce, so no pointer can dangle. */
-static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex regions_lock = TTI_FORK_MUTEX_INIT;
 static struct region *regions;
 static struct local_state *states; /* open groups; under regions_lock */
 
@@ -57,19 +57,18 @@ static _Thread_local char this_thread; /* its address identifies the thread */
 
 static void thread_ended(void *thread)
 {
-    pthread_mutex_lock(&regions_lock);
+    tti_fork_mutex_lock(&regions_lock);
     for (struct local_state *s = states; s; s = s->next) {
         if (s->thread == thread) {
             tti_engine_leave(s->common.engine);
             s->thread = NULL; /* the next thread may get the same address */
         }
     }
-    pthread_mutex_unlock(&regions_lock);
+    tti_fork_mutex_unlock(&regions_lock);
 }
 
 static void prepare_process(void)
 {
-    tti_fork_protect(&regions_lock);
     thread_key_made = pthread_key_create(&thread_key, thread_ended) == 0;
 }
 
@@ -78,22 +77,22 @@ static void state_insert(struct local_state *s)
     if (thread_key_made && pthread_setspecific(thread_key, &this_thread) == 0) {
         s->thread = &this_thread;
     }
-    pthread_mutex_lock(&regions_lock);
+    tti_fork_mutex_lock(&regions_lock);
     s->next = states;
     states = s;
-    pthread_mutex_unlock(&regions_lock);
+    tti_fork_mutex_unlock(&regions_lock);
 }
 
 static void state_remove(const struct local_state *s)
 {
-    pthread_mutex_lock(&regions_lock);
+    tti_fork_mutex_lock(&regions_lock);
     for (struct local_state **link = &states; *link; link = &(*link)->next) {
         if (*link == s) {
             *link = s->next;
             break;
         }
     }
-    pthread_mutex_unlock(&regions_lock);
+    tti_fork_mutex_unlock(&regions_lock);
 }
 
 static int32_t available(char *why, size_t capacity)
@@ -136,17 +135,17 @@ static tutti_status region_create(const struct tti_layout *layout, const struct 
     for (int rank = 0; rank < layout->size; rank++) {
         tti_engine_segment_init(segment_of(r, rank), layout, rank, r->nonce);
     }
-    pthread_mutex_lock(&regions_lock);
+    tti_fork_mutex_lock(&regions_lock);
     r->next = regions;
     regions = r;
-    pthread_mutex_unlock(&regions_lock);
+    tti_fork_mutex_unlock(&regions_lock);
     *region = r;
     return TUTTI_OK;
 }
 
 static struct region *region_find(uint64_t nonce)
 {
-    pthread_mutex_lock(&regions_lock);
+    tti_fork_mutex_lock(&regions_lock);
     struct region *r = regions;
     while (r && r->nonce != nonce) {
         r = r->next;
@@ -154,13 +153,13 @@ static struct region *region_find(uint64_t nonce)
     if (r) {
         r->references++;
     }
-    pthread_mutex_unlock(&regions_lock);
+    tti_fork_mutex_unlock(&regions_lock);
     return r;
 }
 
 static void region_release(struct region *r)
 {
-    pthread_mutex_lock(&regions_lock);
+    tti_fork_mutex_lock(&regions_lock);
     bool last = --r->references == 0;
     for (struct region **link = &regions; last && *link; link = &(*link)->next) {
         if (*link == r) {
@@ -168,7 +167,7 @@ static void region_release(struct region *r)
             break;
         }
     }
-    pthread_mutex_unlock(&regions_lock);
+    tti_fork_mutex_unlock(&regions_lock);
     if (last) {
         munmap(r->memory, r->bytes);
         free(r);

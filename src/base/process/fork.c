@@ -1,48 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of the mutexes that a fork waits for. A mutex comes into it before its first lock. The fork holds the list, so a
+ * mutex that it has not found there is free until the child exists. */
 #include "base/process/fork.h"
 
-#include <stdlib.h>
-
-#define MUTEXES 32
-
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t *mutexes[MUTEXES];
-static int count;
+static struct tti_fork_mutex *list;
 
-static void unlock(int first)
+/* Unlocks the mutexes before `end`, and the list. */
+static void unlock_until(const struct tti_fork_mutex *end)
 {
-    while (first-- > 0) {
-        pthread_mutex_unlock(mutexes[first]);
+    for (struct tti_fork_mutex *m = list; m != end; m = m->next) {
+        pthread_mutex_unlock(&m->mutex);
     }
     pthread_mutex_unlock(&list_lock);
 }
 
 /* Locks the list and all mutexes, or nothing: then it returns a mutex that another thread holds. */
-static pthread_mutex_t *lock_all(void)
+static struct tti_fork_mutex *lock_all(void)
 {
     pthread_mutex_lock(&list_lock);
-    for (int i = 0; i < count; i++) {
-        if (pthread_mutex_trylock(mutexes[i]) != 0) {
-            pthread_mutex_t *const held = mutexes[i];
-            unlock(i);
-            return held;
+    for (struct tti_fork_mutex *m = list; m; m = m->next) {
+        if (pthread_mutex_trylock(&m->mutex) != 0) {
+            unlock_until(m);
+            return m;
         }
     }
     return NULL;
 }
 
-/* The thread that holds one of the mutexes may wait for another one. So the fork holds none while it waits. */
+/* The thread that holds one of the mutexes may wait for another one, or for the list. So the fork holds none of these
+ * while it waits. */
 static void before_fork(void)
 {
-    for (pthread_mutex_t *held = lock_all(); held; held = lock_all()) {
-        pthread_mutex_lock(held);
-        pthread_mutex_unlock(held);
+    for (struct tti_fork_mutex *held = lock_all(); held; held = lock_all()) {
+        pthread_mutex_lock(&held->mutex);
+        pthread_mutex_unlock(&held->mutex);
     }
 }
 
 static void after_fork(void)
 {
-    unlock(count);
+    unlock_until(NULL);
 }
 
 static void watch(void)
@@ -50,14 +48,26 @@ static void watch(void)
     pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-void tti_fork_protect(pthread_mutex_t *mutex)
+static void add(struct tti_fork_mutex *m)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch);
     pthread_mutex_lock(&list_lock);
-    if (count == MUTEXES) {
-        abort(); /* MUTEXES is too small: the first test that loads the library finds that */
+    /* Two threads may be the first at once. relaxed: it changes under the lock only */
+    if (!atomic_load_explicit(&m->is_listed, memory_order_relaxed)) {
+        m->next = list;
+        list = m;
+        /* release: pairs with the acquire in tti_fork_mutex_lock; the mutex is in the list */
+        atomic_store_explicit(&m->is_listed, true, memory_order_release);
     }
-    mutexes[count++] = mutex;
     pthread_mutex_unlock(&list_lock);
+}
+
+void tti_fork_mutex_lock(struct tti_fork_mutex *m)
+{
+    /* acquire: pairs with the release in add */
+    if (!atomic_load_explicit(&m->is_listed, memory_order_acquire)) {
+        add(m);
+    }
+    pthread_mutex_lock(&m->mutex);
 }

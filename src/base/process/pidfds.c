@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,13 +15,8 @@ struct known {
     int users;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 static struct known *all;
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
 
 /* With the lock held: where the entry is, or where the list ends. */
 static struct known **find(uint64_t instance)
@@ -36,9 +30,7 @@ static struct known **find(uint64_t instance)
 
 bool tti_pidfd_register(uint64_t instance, int fd)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     struct known *k = *find(instance);
     if (!k && fd >= 0 && (k = calloc(1, sizeof(*k)))) {
         *k = (struct known){.next = all, .instance = instance, .fd = fd};
@@ -48,7 +40,7 @@ bool tti_pidfd_register(uint64_t instance, int fd)
     if (k) {
         k->users++;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     if (fd >= 0) {
         close(fd);
     }
@@ -57,14 +49,14 @@ bool tti_pidfd_register(uint64_t instance, int fd)
 
 void tti_pidfd_release(uint64_t instance)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     struct known **at = find(instance);
     struct known *k = *at;
     const bool last = k && --k->users == 0;
     if (last) {
         *at = k->next;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     if (last) {
         close(k->fd);
         free(k);
@@ -73,18 +65,18 @@ void tti_pidfd_release(uint64_t instance)
 
 int tti_pidfd_of(uint64_t instance)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     const struct known *k = *find(instance);
     const int fd = k ? fcntl(k->fd, F_DUPFD_CLOEXEC, 0) : -1;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return fd;
 }
 
 bool tti_pidfd_has_ended(uint64_t instance)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     const struct known *k = *find(instance);
     const bool ended = k && poll(&(struct pollfd){.fd = k->fd, .events = POLLIN}, 1, 0) > 0;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return ended;
 }

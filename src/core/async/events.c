@@ -43,12 +43,7 @@ struct frame {
 };
 static _Thread_local const struct frame *frames;
 
-static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER; /* every list's `awaits` */
-
-static void watch_forks(void)
-{
-    tti_fork_protect(&waits_lock);
-}
+static struct tti_fork_mutex waits_lock = TTI_FORK_MUTEX_INIT; /* every list's `awaits` */
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
@@ -213,9 +208,7 @@ static bool may_wait(struct tti_events_list *list)
     if (!frames) {
         return true; /* no handler waits for this thread */
     }
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
-    pthread_mutex_lock(&waits_lock);
+    tti_fork_mutex_lock(&waits_lock);
     const struct tti_events_list *at = list;
     while (at && !inside(at)) {
         at = at->awaits;
@@ -223,16 +216,16 @@ static bool may_wait(struct tti_events_list *list)
     if (!at) {
         set_awaits(list);
     }
-    pthread_mutex_unlock(&waits_lock);
+    tti_fork_mutex_unlock(&waits_lock);
     return !at;
 }
 
 static void waited(void)
 {
     if (frames) {
-        pthread_mutex_lock(&waits_lock);
+        tti_fork_mutex_lock(&waits_lock);
         set_awaits(NULL);
-        pthread_mutex_unlock(&waits_lock);
+        tti_fork_mutex_unlock(&waits_lock);
     }
 }
 

@@ -20,7 +20,7 @@
 
 #define NOT_SET 0
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_condattr_t monotonic;
 static pthread_cond_t earlier;  /* the thread waits: a new first timer, or the end */
@@ -61,7 +61,6 @@ static void prepare(void)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     make_conditions();
-    tti_fork_protect(&lock);
     pthread_atfork(NULL, NULL, forget);
 }
 
@@ -100,29 +99,29 @@ static void put_in(struct tti_timer *timer, int64_t due_ns)
 static void sleep_until(int64_t due_ns)
 {
     struct timespec until = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000};
-    pthread_cond_timedwait(&earlier, &lock, &until);
+    pthread_cond_timedwait(&earlier, &lock.mutex, &until);
 }
 
 static void *serve(void *own_serial)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     while (serial == (uintptr_t)own_serial) {
         struct tti_timer *timer = first;
         if (!timer) {
-            pthread_cond_wait(&earlier, &lock);
+            pthread_cond_wait(&earlier, &lock.mutex);
         } else if (due_of(timer) > tti_now_ns()) {
             sleep_until(due_of(timer));
         } else {
             take_out(timer);
             notifying = timer;
-            pthread_mutex_unlock(&lock);
+            tti_fork_mutex_unlock(&lock);
             timer->notify(timer);
-            pthread_mutex_lock(&lock);
+            tti_fork_mutex_lock(&lock);
             notifying = NULL;
             pthread_cond_broadcast(&notified);
         }
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return NULL;
 }
 
@@ -140,7 +139,7 @@ static tutti_status set(struct tti_timer *timer, int64_t due_ns, bool only_earli
 {
     pthread_once(&once, prepare);
     due_ns = due_ns < 1 ? 1 : due_ns;
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     int64_t current = due_of(timer);
     bool new_first = false;
     tutti_status status = TUTTI_OK;
@@ -154,7 +153,7 @@ static tutti_status set(struct tti_timer *timer, int64_t due_ns, bool only_earli
             new_first = first == timer;
         }
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     if (new_first) {
         pthread_cond_signal(&earlier);
     }
@@ -173,7 +172,7 @@ tutti_status tti_timer_set_earlier_slow(struct tti_timer *timer, int64_t due_ns,
 
 void tti_timer_stop(struct tti_timer *timer)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     for (;;) {
         if (due_of(timer) != NOT_SET) {
             take_out(timer);
@@ -181,16 +180,16 @@ void tti_timer_stop(struct tti_timer *timer)
         if (notifying != timer || inside()) {
             break;
         }
-        pthread_cond_wait(&notified, &lock); /* it may set itself again meanwhile */
+        pthread_cond_wait(&notified, &lock.mutex); /* it may set itself again meanwhile */
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_timer_shutdown(void)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     while (notifying && !inside()) {
-        pthread_cond_wait(&notified, &lock);
+        pthread_cond_wait(&notified, &lock.mutex);
     }
     bool ends = running && !first && !notifying;
     pthread_t ending = thread;
@@ -200,7 +199,7 @@ void tti_timer_shutdown(void)
         /* With the lock: the thread sleeps, and cannot take a later signal that is meant for its successor. */
         pthread_cond_broadcast(&earlier);
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     if (ends) {
         pthread_join(ending, NULL);
     }

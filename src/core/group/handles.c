@@ -14,7 +14,7 @@
 #define ALIVE TTI_HANDLE_ALIVE
 #define USERS (ALIVE - 1)
 
-static pthread_mutex_t creation_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex creation_lock = TTI_FORK_MUTEX_INIT;
 _Atomic uint32_t tti_fork_count;
 
 static void count_fork(void)
@@ -24,7 +24,6 @@ static void count_fork(void)
 
 static void watch_forks(void)
 {
-    tti_fork_protect(&creation_lock);
     pthread_atfork(NULL, NULL, count_fork);
 }
 
@@ -48,7 +47,7 @@ static void *handle_of(const struct tti_handle_table *table, uint64_t generation
 tutti_status tti_handles_reserve(struct tti_handle_table *table, void *object, void **handle, tutti_error *error)
 {
     uint32_t epoch = tti_fork_epoch();
-    pthread_mutex_lock(&creation_lock);
+    tti_fork_mutex_lock(&creation_lock);
     for (uint32_t tried = 0; tried < TTI_HANDLES; tried++) {
         uint32_t i = table->next++ % TTI_HANDLES;
         struct tti_handle_slot *slot = &table->slots[i];
@@ -63,10 +62,10 @@ tutti_status tti_handles_reserve(struct tti_handle_table *table, void *object, v
         *handle = handle_of(table, generation, i);
         /* One user and not alive: no other object gets the slot, and the handle is stale. relaxed: under the lock */
         atomic_store_explicit(&slot->word, generation << 32 | 1, memory_order_relaxed);
-        pthread_mutex_unlock(&creation_lock);
+        tti_fork_mutex_unlock(&creation_lock);
         return TUTTI_OK;
     }
-    pthread_mutex_unlock(&creation_lock);
+    tti_fork_mutex_unlock(&creation_lock);
     return tti_error_set(error, TUTTI_NO_RESOURCE, "this process holds %u %s already; destroy some", TTI_HANDLES,
                          table->name);
 }

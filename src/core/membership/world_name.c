@@ -15,7 +15,6 @@
 #include "core/membership/world_name.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,13 +38,8 @@ struct join_count {
     unsigned count;
 };
 
-static pthread_mutex_t counts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex counts_lock = TTI_FORK_MUTEX_INIT;
 static struct join_count *counts;
-
-static void protect_counts(void)
-{
-    tti_fork_protect(&counts_lock);
-}
 
 static void encode_name(const char *setting, char code[NAME_CODE])
 {
@@ -79,10 +73,8 @@ static tutti_status know_store(struct tti_store *store, int32_t rank, uint64_t *
 
 static tutti_status count_join(uint64_t store, const char *code, int32_t rank, unsigned *count, tutti_error *error)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect_counts);
     tutti_status status = TUTTI_OK;
-    pthread_mutex_lock(&counts_lock);
+    tti_fork_mutex_lock(&counts_lock);
     struct join_count *c = counts;
     while (c && (c->rank != rank || c->store != store || strcmp(c->code, code) != 0)) {
         c = c->next;
@@ -99,7 +91,7 @@ static tutti_status count_join(uint64_t store, const char *code, int32_t rank, u
     } else {
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory to join a job");
     }
-    pthread_mutex_unlock(&counts_lock);
+    tti_fork_mutex_unlock(&counts_lock);
     return status;
 }
 

@@ -78,15 +78,10 @@ struct watched {
     int64_t ended_ns;                    /* when they count as ended in any case; 0: there are none */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 static struct monitor *current; /* NULL: it has no users */
 static struct watched *watching;
 static bool exiting; /* in exit() */
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
 
 static void notify(struct monitor *k)
 {
@@ -237,10 +232,10 @@ static void register_robust_list(struct monitor *k)
     if (syscall(SYS_set_robust_list, &k->owned, sizeof(k->owned)) == 0) {
         k->tid = (uint32_t)syscall(SYS_gettid);
     }
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     k->ready = true;
     pthread_cond_broadcast(&k->started);
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 static void *monitor_main(void *argument)
@@ -256,7 +251,7 @@ static void *monitor_main(void *argument)
         all.entries[0] = (struct tti_waitv){
             .value = seen, .address = (uintptr_t)&k->event_count, .flags = TTI_WAITV_U32 | FUTEX_PRIVATE_FLAG};
         all.count = 1;
-        pthread_mutex_lock(&lock);
+        tti_fork_mutex_lock(&lock);
         const bool stop = k->stop;
         bool ending = false;
         if (!stop) {
@@ -266,7 +261,7 @@ static void *monitor_main(void *argument)
                 add_peers(&all, w);
             }
         }
-        pthread_mutex_unlock(&lock);
+        tti_fork_mutex_unlock(&lock);
         if (stop) {
             return NULL;
         }
@@ -293,7 +288,7 @@ void tti_liveness_watch(struct tti_engine *e, struct tti_engine *covering)
     w->engine = e;
     w->covered = covering != NULL;
     e->watched = w;
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     w->next = watching;
     w->link = &watching;
     if (w->next) {
@@ -309,7 +304,7 @@ void tti_liveness_watch(struct tti_engine *e, struct tti_engine *covering)
     if (current && changed) {
         notify(current);
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_liveness_unwatch(struct tti_engine *e)
@@ -319,7 +314,7 @@ void tti_liveness_unwatch(struct tti_engine *e)
         return;
     }
     e->watched = NULL;
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     *w->link = w->next;
     if (w->next) {
         w->next->link = w->link;
@@ -327,7 +322,7 @@ void tti_liveness_unwatch(struct tti_engine *e)
     if (current && !w->covered) {
         notify(current); /* it may sleep on words that will be unmapped */
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     free(w);
 }
 
@@ -408,28 +403,26 @@ static void take_out(struct monitor *k, struct tti_segment_header *own)
 
 bool tti_liveness_register(struct tti_segment_header *own)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     forget_parent();
     struct monitor *k = current ? current : start();
     if (k) {
         k->users++; /* so it does not end during the wait below */
     }
     while (k && !k->ready) {
-        pthread_cond_wait(&k->started, &lock);
+        pthread_cond_wait(&k->started, &lock.mutex);
     }
     if (k && k->tid != 0) {
         add(k, own);
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return k != NULL;
 }
 
 void tti_liveness_unregister(struct tti_segment_header *own)
 {
     struct monitor *last = NULL;
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     struct monitor *k = current;
     if (k && k->process == getpid()) {
         take_out(k, own);
@@ -440,7 +433,7 @@ void tti_liveness_unregister(struct tti_segment_header *own)
             last = k;
         }
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     if (last) {
         pthread_join(last->thread, NULL);
         pthread_cond_destroy(&last->started);
@@ -455,7 +448,7 @@ void tti_liveness_unregister(struct tti_segment_header *own)
  */
 __attribute__((destructor)) static void leave_at_exit(void)
 {
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     const bool own = current && current->process == getpid();
     for (const struct watched *w = own ? watching : NULL; w; w = w->next) {
         if (atomic_load_explicit(&tti_home(w->engine, w->engine->rank)->life, memory_order_relaxed) == 0) {
@@ -471,5 +464,5 @@ __attribute__((destructor)) static void leave_at_exit(void)
         at = atomic_load_explicit(&h->life_next, memory_order_relaxed);
     }
     exiting = true;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }

@@ -5,7 +5,6 @@
  */
 #include "engine/tuning/calibrate.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,15 +12,10 @@
 #include "engine/tuning/measure.h"
 #include "engine/tuning/profile_file.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 static struct tti_calibration known; /* under the lock */
 static bool is_known;
 static bool was_measured; /* by this process */
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
 
 enum tti_calibrate_mode tti_calibrate_mode(const char *text)
 {
@@ -93,16 +87,14 @@ void tti_calibrate(enum tti_calibrate_mode mode, struct tti_calibration *calibra
         use_built_in(calibration);
         return;
     }
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     if (!is_known || (mode == TTI_CALIBRATE_AGAIN && !was_measured)) {
         load_or_measure(mode == TTI_CALIBRATE_AGAIN, &known);
         was_measured = known.source != TTI_CALIBRATE_FILE;
         is_known = true;
     }
     *calibration = known;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_calibrate_force(struct tti_calibration *calibration)

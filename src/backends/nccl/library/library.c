@@ -9,7 +9,6 @@
 #include <glob.h>
 #include <limits.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,13 +49,8 @@ static const struct {
 } symbols[] = {TTI_NCCL_FUNCTIONS(SYMBOL)};
 #undef SYMBOL
 
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* protects the last members of each candidate, and its library */
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
+static struct tti_fork_mutex lock =
+    TTI_FORK_MUTEX_INIT; /* protects the last members of each candidate, and its library */
 
 /* Through 2.8 a version was 2708, from 2.9 on it is 20900. */
 static int in_new_form(int version)
@@ -188,7 +182,6 @@ static bool check_library(struct candidate *candidate, void *file)
 
 const struct tti_nccl_library *tti_nccl_library(const char *backend, char *why, size_t capacity)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     char text[400];
     struct candidate *candidate = strcmp(backend, candidates[0].library.backend) == 0 ? &candidates[0] : &candidates[1];
     const struct tti_device *device = candidate->library.device;
@@ -201,8 +194,7 @@ const struct tti_nccl_library *tti_nccl_library(const char *backend, char *why, 
                  device->name);
         return NULL;
     }
-    pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
     if (!candidate->searched) {
         void *file = open_library(candidate);
         candidate->usable = file && check_library(candidate, file);
@@ -212,6 +204,6 @@ const struct tti_nccl_library *tti_nccl_library(const char *backend, char *why, 
     if (!usable) {
         snprintf(why, capacity, "%s", candidate->why);
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return usable ? &candidate->library : NULL;
 }

@@ -8,7 +8,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,12 +38,7 @@ struct env_requests {
 };
 
 static bool in_use; /* under the lock: the library may have read its variables */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void protect(void)
-{
-    tti_fork_protect(&lock);
-}
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 
 /* A setting of this backend; NULL if it has its default. */
 static const char *setting_of(const struct tti_nccl_library *library, const tutti_open_info *info, const char *name)
@@ -206,18 +200,16 @@ static tutti_status compare_variable(const struct tti_nccl_library *library, con
 tutti_status tti_nccl_apply_options(const struct tti_nccl_library *library, const tutti_open_info *info,
                                     tutti_error *error)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct env_requests env_requests = {0};
     tutti_status status = collect(&env_requests, library, info, error);
     if (status == TUTTI_OK) {
-        pthread_once(&once, protect);
-        pthread_mutex_lock(&lock);
+        tti_fork_mutex_lock(&lock);
         for (size_t i = 0; status == TUTTI_OK && i < env_requests.count; i++) {
             status = in_use ? compare_variable(library, &env_requests.all[i], error)
                             : set_variable(library, &env_requests.all[i], error);
         }
         in_use = in_use || status == TUTTI_OK;
-        pthread_mutex_unlock(&lock);
+        tti_fork_mutex_unlock(&lock);
     }
     release(&env_requests);
     return status;

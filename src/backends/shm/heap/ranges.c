@@ -28,14 +28,13 @@
 
 /* ---- claimed ranges ---------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT;
 static struct tti_heap_region *claimed;
 
 static void in_child(void);
 
 static void protect(void)
 {
-    tti_fork_protect(&lock);
     pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -43,7 +42,7 @@ static void enter(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
 }
 
 bool tti_heap_claim(struct tti_heap_region *region)
@@ -57,7 +56,7 @@ bool tti_heap_claim(struct tti_heap_region *region)
         region->next_claimed = claimed;
         claimed = region;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return free_range;
 }
 
@@ -72,7 +71,7 @@ tutti_status tti_heap_claim_file(struct tti_heap_region *region, int fd, tutti_e
     region->device_major = major(st.st_dev);
     region->device_minor = minor(st.st_dev);
     region->fd = fd;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return TUTTI_OK;
 }
 
@@ -80,7 +79,7 @@ void tti_heap_claim_overlaid(struct tti_heap_region *region)
 {
     enter();
     region->overlaid = true;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 void tti_heap_unclaim(struct tti_heap_region *region)
@@ -93,7 +92,7 @@ void tti_heap_unclaim(struct tti_heap_region *region)
         }
     }
     region->overlaid = false;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
 }
 
 /* ---- asking the kernel for one mapping --------------------------------------------------------------------------- */

@@ -21,8 +21,7 @@
 #define USERS  (ALIVE - 1)
 
 static struct tti_work *_Atomic blocks[BLOCKS]; /* release when filled, acquire before use */
-static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct tti_fork_mutex grow_lock = TTI_FORK_MUTEX_INIT;
 static uint32_t block_count;        /* under the lock */
 static _Atomic uint64_t free_works; /* changes 32 | index + 1 of the first free work, 0 = none */
 
@@ -60,16 +59,10 @@ static struct tti_work *take(void)
     return NULL;
 }
 
-static void protect(void)
-{
-    tti_fork_protect(&grow_lock);
-}
-
 static struct tti_work *grow(void)
 {
-    pthread_once(&once, protect);
     struct tti_work *first = NULL;
-    pthread_mutex_lock(&grow_lock);
+    tti_fork_mutex_lock(&grow_lock);
     struct tti_work *block = block_count < BLOCKS ? calloc(BLOCK, sizeof(*block)) : NULL;
     if (block) {
         for (uint32_t i = 0; i < BLOCK; i++) {
@@ -85,7 +78,7 @@ static struct tti_work *grow(void)
             give(&block[i]);
         }
     }
-    pthread_mutex_unlock(&grow_lock);
+    tti_fork_mutex_unlock(&grow_lock);
     return first;
 }
 

@@ -35,7 +35,7 @@ static const tutti_backend *backends[BACKENDS] = {&tti_backend_nccl,  &tti_backe
                                                   &tti_backend_gloo,  &tti_backend_null, &tti_backend_fault};
 static bool started[BACKENDS];
 static size_t count = 9;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the table, for moments */
+static struct tti_fork_mutex lock = TTI_FORK_MUTEX_INIT; /* over the table, for moments */
 
 /* Held while a backend starts or stops. Taken before `lock`. */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,7 +48,6 @@ static void reset_start_lock(void)
 
 static void protect(void)
 {
-    tti_fork_protect(&lock);
     pthread_atfork(NULL, NULL, reset_start_lock);
 }
 
@@ -56,7 +55,7 @@ static void enter(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, protect);
-    pthread_mutex_lock(&lock);
+    tti_fork_mutex_lock(&lock);
 }
 
 static const tutti_backend *find_locked(const char *name)
@@ -77,7 +76,7 @@ const tutti_backend *tutti_backend_find(const char *name)
     }
     enter();
     const tutti_backend *found = find_locked(name);
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return found;
 }
 
@@ -85,7 +84,7 @@ const tutti_backend *tutti_backend_at(size_t index)
 {
     enter();
     const tutti_backend *found = index < count ? backends[index] : NULL;
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return found;
 }
 
@@ -179,7 +178,7 @@ tutti_status tutti_backend_register(const tutti_backend *backend, tutti_error *e
         started[at] = false;
         count++;
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return status;
 }
 
@@ -268,7 +267,7 @@ static bool was_started(const tutti_backend *backend, const bool *now)
             started[i] = now ? *now : before;
         }
     }
-    pthread_mutex_unlock(&lock);
+    tti_fork_mutex_unlock(&lock);
     return before;
 }
 
