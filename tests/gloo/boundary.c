@@ -74,7 +74,7 @@ static const char *interface = "";
 static const char *setting(const void *settings, const char *key)
 {
     (void)settings;
-    return strcmp(key, "gloo.interface") == 0 ? interface : NULL;
+    return strcmp(key, "gloo.interface") == 0 ? interface : "262144"; /* gloo.segment */
 }
 
 static tutti_status open_pair(const tutti_backend *gloo, tutti_error *error)

@@ -33,12 +33,6 @@ constexpr size_t EAGER_LEAST = 8192;
 constexpr size_t EAGER_MOST = 65536;
 constexpr size_t EAGER_OF_ALL = size_t{128} << 10; /* a lane has four records for each rank: 512 KiB up to 16 ranks */
 
-const char *setting(const tutti_open_info *info, const char *key, const char *otherwise)
-{
-    const char *text = info->setting ? info->setting(info->settings, key) : nullptr;
-    return text ? text : otherwise;
-}
-
 size_t eager_bytes_of(int ranks)
 {
     return std::min(std::max(EAGER_OF_ALL / static_cast<size_t>(ranks) / 64 * 64, EAGER_LEAST), EAGER_MOST);
@@ -110,8 +104,8 @@ void Group::agree(const tutti_open_info *info, Store &store)
 {
     std::array<uint64_t, 2> terms{};
     if (rank == 0) {
-        terms[0] =
-            std::max<uint64_t>(std::strtoull(setting(info, "gloo.segment", "262144"), nullptr, 10), 4096) / 64 * 64;
+        terms[0] = std::max<uint64_t>(std::strtoull(info->setting(info->settings, "gloo.segment"), nullptr, 10), 4096) /
+                   64 * 64;
         if (getrandom(&terms[1], sizeof(terms[1]), 0) != static_cast<ssize_t>(sizeof(terms[1]))) {
             terms[1] = static_cast<uint64_t>(tti_now_ns());
         }
@@ -132,7 +126,8 @@ void Group::connect(const tutti_open_info *info, int64_t deadline_ns)
     const size_t ranks = static_cast<size_t>(size);
     const int64_t begun = tti_now_ns();
     Store store(info->rendezvous, deadline_ns, 4096 + ranks * 1024);
-    const Endpoint chosen = choose_endpoint(store, rank, size, setting(info, "gloo.interface", ""), deadline_ns);
+    const Endpoint chosen =
+        choose_endpoint(store, rank, size, info->setting(info->settings, "gloo.interface"), deadline_ns);
     address = chosen.text;
     agree(info, store);
 

@@ -17,7 +17,6 @@
 #include "backends/mpi/plugin/failure.h"
 #include "backends/mpi/plugin/library/devices.h"
 #include "backends/mpi/plugin/library/library.h"
-#include "backends/mpi/plugin/library/options.h"
 #include "backends/mpi/plugin/library/start.h"
 #include "backends/mpi/plugin/messages/progress.h"
 #include "backends/mpi/plugin/open_groups.h"
@@ -46,7 +45,7 @@ static int32_t wants_blocking(const tutti_open_info *info)
     /* Below MULTIPLE a blocking call would keep the lock, and another thread could not make the call that other ranks
      * need. */
     return tti_mpi_library.level == MPI_THREAD_MULTIPLE &&
-           strcmp(tti_mpi_setting(info, "mpi.blocking", "auto"), "always") == 0;
+           strcmp(info->setting(info->settings, "mpi.blocking"), "always") == 0;
 }
 
 static tutti_status is_ending(const tutti_open_info *info, tutti_error *error)
@@ -78,7 +77,7 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
     own->locked = tti_mpi_library.locked;
     own->device = tti_mpi_device_of(info);
     own->window =
-        (int32_t)(strtoll(tti_mpi_setting(info, "mpi.buffer_size", "1048576"), NULL, 10) / (int64_t)sizeof(int64_t));
+        (int32_t)(strtoll(info->setting(info->settings, "mpi.buffer_size"), NULL, 10) / (int64_t)sizeof(int64_t));
     own->serial = atomic_fetch_add_explicit(&serial, 1, memory_order_relaxed);
     snprintf(own->version, sizeof(own->version), "%s", tti_mpi_library.version);
     return tti_records_exchange(info, "rank_info", all, sizeof(*all), tti_deadline_ns(tti_now_ns(), info->timeout_ms),
@@ -258,7 +257,7 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     pthread_mutex_init(&g->lock, NULL);
     bool made = tti_mpi_messages_init(&g->messages, g->size);
     made = (g->notifications = calloc((size_t)g->size, sizeof(*g->notifications))) != NULL && made;
-    if (strcmp(tti_mpi_setting(info, "mpi.profiling", "0"), "1") == 0) {
+    if (strcmp(info->setting(info->settings, "mpi.profiling"), "1") == 0) {
         made = (g->profile = g->messages.profile = tti_mpi_profile_make()) != NULL && made;
     }
     for (int i = 0; i < g->lanes; i++) {

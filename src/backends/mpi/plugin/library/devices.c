@@ -12,7 +12,6 @@
 #include <strings.h>
 
 #include "backends/mpi/plugin/library/library.h"
-#include "backends/mpi/plugin/library/options.h"
 
 /* MPICH's MPIX_GPU_SUPPORT_CUDA and MPIX_GPU_SUPPORT_HIP */
 enum { SUPPORT_CUDA = 0, SUPPORT_HIP = 2 };
@@ -34,7 +33,7 @@ static bool query_library(int kind)
 
 void tti_mpi_detect_devices(const tutti_open_info *info)
 {
-    const char *aware = tti_mpi_setting(info, "mpi.cuda_aware", "auto");
+    const char *aware = info->setting(info->settings, "mpi.cuda_aware");
     const bool ask = strcasecmp(aware, "auto") == 0;
     tti_mpi_library.cuda_aware = ask ? query_library(SUPPORT_CUDA) : strcasecmp(aware, "yes") == 0;
     tti_mpi_library.rocm_aware = ask && query_library(SUPPORT_HIP);

@@ -17,12 +17,6 @@
 #include "backends/mpi/plugin/library/library.h"
 #include "base/error.h"
 
-const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *fallback)
-{
-    const char *text = info->setting(info->settings, key);
-    return text ? text : fallback;
-}
-
 int tti_mpi_requested_level(const tutti_open_info *info)
 {
     static const struct {
@@ -32,7 +26,7 @@ int tti_mpi_requested_level(const tutti_open_info *info)
                   {"funneled", MPI_THREAD_FUNNELED},
                   {"serialized", MPI_THREAD_SERIALIZED},
                   {"multiple", MPI_THREAD_MULTIPLE}};
-    const char *text = tti_mpi_setting(info, "mpi.thread_level", "multiple");
+    const char *text = info->setting(info->settings, "mpi.thread_level");
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
         if (strcasecmp(text, levels[i].name) == 0) {
             return levels[i].level;
@@ -119,6 +113,6 @@ static tutti_status for_each_pair(const char *list,
 
 tutti_status tti_mpi_prepare_environment(const tutti_open_info *info, tutti_error *error)
 {
-    const tutti_status status = for_each_pair(tti_mpi_setting(info, "mpi.tuning", ""), set_algorithm, error);
-    return status == TUTTI_OK ? for_each_pair(tti_mpi_setting(info, "mpi.env", ""), set_variable, error) : status;
+    const tutti_status status = for_each_pair(info->setting(info->settings, "mpi.tuning"), set_algorithm, error);
+    return status == TUTTI_OK ? for_each_pair(info->setting(info->settings, "mpi.env"), set_variable, error) : status;
 }

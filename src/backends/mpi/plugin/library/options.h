@@ -5,8 +5,6 @@
 
 #include <tutti/backend.h>
 
-/* The value of a setting, or `fallback` if there is none of this name. */
-const char *tti_mpi_setting(const tutti_open_info *info, const char *key, const char *fallback);
 int tti_mpi_requested_level(const tutti_open_info *info);
 /* Sets the environment variables of the library, before its start. Reads tti_mpi_library.version. Without memory: an
  * error, since MPI would start with other settings than the caller's. */
