@@ -232,7 +232,7 @@ typedef struct tutti_open_info {
     const tutti_rendezvous *rendezvous;
     void *native_communicator;
     const int32_t *global_ranks; /* world_size entries */
-    /* The value of a setting ("shm.window") from struct, environment or default; NULL if there is no such key. */
+    /* The value of a setting ("engine.window") from struct, environment or default; NULL if there is no such key. */
     const char *(*setting)(const void *settings, const char *key);
     const void *settings;
     /* The result of open for the group from which this one is made, if both have the same backend; else NULL. It may be
@@ -312,7 +312,7 @@ typedef struct tutti_backend_ops {
     uint32_t (*capabilities)(void *state);
     /**
      * Optional: fails the group from this rank with `cause`, and makes waiting calls return. The missing ranks of the
-     * call that runs on `lane` (or a TUTTI_LANE value) are added to the suspects. Any thread may call.
+     * call that runs on `lane` (or a TUTTI_LANE_* value) are added to the suspects. Any thread may call.
      */
     void (*abort)(void *state, int32_t lane, const tutti_error *cause);
 

@@ -19,9 +19,11 @@
 struct tti_store;
 
 /*
- * Opens a store by URL: memory:NAME a table inside this process, shared by all stores that open NAME unix:NAME an
- *   abstract unix socket private to this user and network namespace; the first process that opens it
- *                     serves it from a thread until its last reference is released; nothing is left in the file system
+ * Opens a store by URL:
+ *   memory:NAME       a table inside this process, shared by all stores that open NAME
+ *   unix:NAME         an abstract unix socket private to this user and network namespace; the first process that opens
+ *                     it serves it from a thread until its last reference is released; nothing is left in the file
+ *                     system
  *   socket:PATH       the same with a socket in the file system, for ranks whose networks differ; the server removes it
  *   tcp://HOST:PORT   `serve` true: binds PORT and serves (rank 0); otherwise connects, trying until the deadline; with
  *                     several ports and the name of a job (HOST:P,P,P/JOB) at the one where it is; if the process has a
@@ -84,8 +86,8 @@ tutti_status tti_store_get_fd(struct tti_store *store, const char *key, int *fd,
 /* Whether this store serves others: it has started the server, or holds memory that they share. */
 bool tti_store_served_here(const struct tti_store *store);
 
-/* How many processes of this user the server of this store has refused without free descriptors. The server
- * has reported this to them, and they do not connect again. */
+/* How many processes of this user the server of this store has refused for lack of descriptors, memory or room. The
+ * server has reported this to them, and they do not connect again. 0 unless this store has started the server. */
 int64_t tti_store_refused_count(const struct tti_store *store);
 
 /* If this store has started the server: from now on the server answers every request, waiting ones included, with this

@@ -35,8 +35,8 @@ struct tti_check_report *tti_check_report_create(size_t collectives)
         return NULL;
     }
     report->capacity = collectives;
-    /* Under `tutti run` standard output is a pipe; tti_check_launch says what is behind it. */
-    const char *behind = getenv("TUTTI_CHECK_STARTED");
+    /* Under `tutti run` standard output is a pipe; the variable says what is behind it. */
+    const char *behind = getenv(TTI_CHECK_STARTED);
     report->terminal = behind ? strcmp(behind, "terminal") == 0 : isatty(STDOUT_FILENO) == 1;
     return report;
 }

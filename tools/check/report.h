@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
+#define TTI_CHECK_STARTED "TUTTI_CHECK_STARTED"
+
 enum tti_check_outcome { TTI_CHECK_PASSED = 0, TTI_CHECK_FAILED = 1, TTI_CHECK_SKIPPED = 2 };
 
 /* One allocation; NULL without memory. */

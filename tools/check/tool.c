@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "check/check.h"
+#include "check/report.h"
 #include "common/devices.h"
 #include "common/launcher.h"
 #include "common/options.h"
@@ -85,9 +86,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* Set for the ranks of our own `tutti run`: "terminal" if rank 0 may draw a progress line, else "pipe". */
-#define STARTED "TUTTI_CHECK_STARTED"
-
 static int run_rank(tutti_group *group, const void *options)
 {
     return tti_check_rank(options, group) ? 0 : 1;
@@ -96,11 +94,11 @@ static int run_rank(tutti_group *group, const void *options)
 /* Becomes `tutti run -n N -- tutti check WORDS`. */
 static int launch(const struct tti_check_options *options, char **words)
 {
-    if (getenv(STARTED)) {
-        fprintf(stderr, "tutti check: %s is set, but nothing says which rank this is: unset it\n", STARTED);
+    if (getenv(TTI_CHECK_STARTED)) {
+        fprintf(stderr, "tutti check: %s is set, but nothing says which rank this is: unset it\n", TTI_CHECK_STARTED);
         return TTI_EXIT_USAGE;
     }
-    setenv(STARTED, isatty(STDOUT_FILENO) == 1 ? "terminal" : "pipe", 1);
+    setenv(TTI_CHECK_STARTED, isatty(STDOUT_FILENO) == 1 ? "terminal" : "pipe", 1);
     return tti_launch_self("check", options->ranks, (const char *const *)words);
 }
 

@@ -137,7 +137,7 @@ static bool is_pulled(tutti_operation kind)
 static uint64_t least_bytes(const struct tti_lane *lane, tutti_operation kind)
 {
     const struct tti_tuning *t = &lane->engine->tuning;
-    if (t->single_copy_near != 0) {
+    if (t->single_copy_at_any_distance != 0) {
         return is_pulled(kind) ? t->single_copy : TTI_TUNING_NEVER;
     }
     if (kind != TUTTI_OP_ALL_TO_ALL) {

@@ -15,20 +15,18 @@
  * one_shot: one-shot all_reduce has one epoch less than two-shot, and folds the whole vector instead of a slice.
  *     one-shot  stage 2n;        fold (P - 1) n remote + 2n;                                  E
  *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
- *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote). On Zen 5 two ranks with a CPU
- *   each gain up to a whole window (docs/decisions/0043).
+ *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote). On Zen 5 two ranks with a
+ *   CPU each gain up to a whole window (docs/decisions/0043).
  *
  * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster
- * from
- *   n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one is
- *   used. Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from
+ *   from n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one
+ *   is used. Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from
  *   SLICED_RANKS on, where the simulation (docs/scaling.md) shows more gain than it may be wrong.
  *
  * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
  *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines
- *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP. So n = (E -
- *   STEP)
- *   / (P own + (P - 1) remote).
+ *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP.
+ *   So n = (E - STEP) / (P own + (P - 1) remote).
  *
  * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
  *   reader fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
@@ -46,19 +44,23 @@
  *   memory. Zen 5 gains nothing by it, but by a ring of half of its second-level cache for small calls
  *   (docs/decisions/0043).
  *
- * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave the
- *   second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
+ * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave
+ *   the second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
  *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
  *
- * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all last-level
- *   caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
+ * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
+ *   last-level caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
+ *
+ * stream_copied, stream_all_to_all, stream_folded: copies out of stages, and folds, wait for lines of other cores, and
+ *   have fewer stores under way than a copy from memory. Whether they gain depends on the CPU's model
+ *   (docs/decisions/0042).
+ *
+ * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
+ *   CPU each use up the bandwidth of memory, of which that takes less, from smaller sizes on.
+ *
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
  *   From the size on at which the tensors of all ranks together are twice the last-level caches.
- * stream_copied, stream_all_to_all, stream_folded: copies out of stages, and folds, wait for lines of other cores, and have fewer stores
- *   under way than a copy from memory. Whether they gain depends on the CPU's model (docs/decisions/0042).
- * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
- *   CPU each use up the bandwidth of memory, of which that takes less, from smaller sizes on.
  *
  * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
  * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
@@ -373,7 +375,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .zero_copy = override_or(overrides->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
         .single_copy = overrides->no_single_copy ? TTI_TUNING_NEVER
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
-        .single_copy_near = overrides->single_copy >= 0,
+        .single_copy_at_any_distance = overrides->single_copy >= 0,
         .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,

@@ -10,21 +10,21 @@
 #include "engine/tuning/profile.h"
 
 struct tti_tuning {
-    uint64_t stage;            /* bytes of a lane's stage */
-    uint64_t second;           /* and of its second ring: larger, smaller, or none (memory/stage.c) */
-    uint64_t window;           /* of a call's data, staged in one step at most; a stage holds 8 */
-    uint64_t packets;          /* up to this size the data are in the arrival; 0 = what fits its line */
-    uint64_t packets_root;     /* the same where only the root sends */
-    uint64_t small_from_root;  /* broadcast and scatter that stage no more use the smaller ring, if there is one; if
+    uint64_t stage;           /* bytes of a lane's stage */
+    uint64_t second;          /* and of its second ring: larger, smaller, or none (memory/stage.c) */
+    uint64_t window;          /* of a call's data, staged in one step at most; a stage holds 8 */
+    uint64_t packets;         /* up to this size the data are in the arrival; 0 = what fits its line */
+    uint64_t packets_root;    /* the same where only the root sends */
+    uint64_t small_from_root; /* broadcast and scatter that stage no more use the smaller ring, if there is one; if
                                 * this is TTI_TUNING_NEVER, all_gather's two small steps do, too */
-    uint64_t small_gather;     /* the same for gather ... */
-    uint64_t small_reduce;     /* ... and reduce */
-    uint64_t one_shot;         /* all_reduce: up to this size every rank folds all */
-    uint64_t reduce_sliced;    /* reduce: from this size on every rank folds a slice */
-    uint64_t zero_copy;        /* from this size on, tensors in the heap are not staged */
-    uint64_t single_copy;      /* and the kernel copies private ones, if the ranks are far apart ... */
-    uint64_t single_copy_near; /* ... or, if this is not 0, always */
-    uint64_t single_copy_shared_cpus; /* or those of an all_to_all, if ranks share CPUs */
+    uint64_t small_gather;    /* the same for gather ... */
+    uint64_t small_reduce;    /* ... and reduce */
+    uint64_t one_shot;        /* all_reduce: up to this size every rank folds all */
+    uint64_t reduce_sliced;   /* reduce: from this size on every rank folds a slice */
+    uint64_t zero_copy;       /* from this size on, tensors in the heap are not staged */
+    uint64_t single_copy;     /* and the kernel copies private ones, if the ranks are far apart ... */
+    uint64_t single_copy_at_any_distance; /* ... or, if this is not 0, at any distance */
+    uint64_t single_copy_shared_cpus;     /* or those of an all_to_all, if ranks share CPUs */
     /* results go past the caches if the tensors of all ranks are at least so large (memory/caches.c): */
     uint64_t stream_direct;     /* copied from tensor to tensor, or by a broadcast, gather or scatter */
     uint64_t stream_copied;     /* copied out of a stage by an all_gather, or out of a ring of messages */

@@ -15,7 +15,7 @@
 #include "store/fork_safety.h"
 
 static atomic_llong dropped;
-static atomic_llong refused;
+static atomic_llong auth_failures;
 
 int64_t tti_connection_dropped(void)
 {
@@ -29,12 +29,12 @@ void tti_connection_count_dropped(void)
 
 int64_t tti_connection_auth_failures(void)
 {
-    return atomic_load_explicit(&refused, memory_order_relaxed); /* a statistic: orders nothing */
+    return atomic_load_explicit(&auth_failures, memory_order_relaxed); /* a statistic: orders nothing */
 }
 
 void tti_connection_count_auth_failure(void)
 {
-    atomic_fetch_add_explicit(&refused, 1, memory_order_relaxed); /* a statistic: orders nothing */
+    atomic_fetch_add_explicit(&auth_failures, 1, memory_order_relaxed); /* a statistic: orders nothing */
 }
 
 void tti_connection_end(struct tti_service *service, struct tti_connection *c)

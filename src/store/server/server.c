@@ -21,7 +21,7 @@
 
 struct tti_server {
     struct tti_server *next;
-    struct tti_service service; /* the thread's, but for the eventfd */
+    struct tti_service service; /* types.h says which threads use it */
     pthread_t thread;
     /* All under the process lock: */
     int references; /* the store that started it, the list, and the thread that waits for it */

@@ -30,7 +30,7 @@ void tti_server_shutdown_all(void);
 
 /* How many connections the servers of this process have dropped for their bytes or their user. */
 int64_t tti_server_dropped(void);
-/* How many they have refused because the client did not know the token of the job. */
+/* How many of their clients did not know the token of the job. */
 int64_t tti_server_auth_failures(void);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a server's thread does: accept connections, read requests, answer them, hold the table. Only that thread calls
- * these functions (begin and end apart), so there are no locks. No function waits for a single client.
+ * What a server's thread does: accept connections, read requests, answer them, hold the table. The thread
+ * that starts a server begins the service, and ends it if the server's thread cannot be started. From then on only the
+ * server's thread calls these functions, except for two below, so there are no locks. No function waits for a single
+ * client.
  */
 #ifndef TTI_STORE_SERVICE_H
 #define TTI_STORE_SERVICE_H
@@ -21,7 +23,7 @@ bool tti_service_step(struct tti_service *service, bool wait);
 /* Closes everything but `wake`. */
 void tti_service_end(struct tti_service *service);
 
-/* From any thread. The second one: `wake` is to be signalled afterwards. */
+/* These two from any thread. After tti_service_fail the caller signals `wake`. */
 int64_t tti_service_refused_count(const struct tti_service *service);
 void tti_service_fail(struct tti_service *service, tutti_status status);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A server's state and that of its connections. Both belong to the server's thread. */
+/* A server's state and that of its connections. They belong to the server's thread, except for the fields for which a
+ * comment names any thread. */
 #ifndef TTI_STORE_SERVER_TYPES_H
 #define TTI_STORE_SERVER_TYPES_H
 
@@ -44,11 +45,13 @@ static inline const char *tti_request_key(const struct tti_connection *c)
 struct tti_service {
     int epoll;
     int listener;
-    int wake;    /* an eventfd: a signal ends a waiting step; the owner of the service closes it */
+    int wake;    /* an eventfd, signalled by any thread: ends a waiting step; the owner of the service closes it */
     int reserve; /* closed for a moment to refuse a connection when descriptors have run out */
     bool local;
-    _Atomic int64_t refused_count;      /* connections of this user, without free descriptors */
-    _Atomic int32_t failed_status;      /* a status: the answer to every request; OK = requests are handled */
+    /* connections of this user that got no descriptor, memory or room; any thread reads it */
+    _Atomic int64_t refused_count;
+    /* the answer to every request, set by any thread; OK = requests are handled */
+    _Atomic int32_t failed_status;
     int clients;                        /* connections after their hello */
     int unauthenticated;                /* connections before it */
     uint32_t handed;                    /* descriptors in replies that clients may not have received yet, */

@@ -261,7 +261,7 @@ static void only_shared_outputs_are_written(void **state)
         op.timeout_ms = 200;
         engine->tuning.zero_copy = 0;
         engine->tuning.single_copy = 0;
-        engine->tuning.single_copy_near = 1;
+        engine->tuning.single_copy_at_any_distance = 1;
         atomic_store(&engine->remote, TTI_READS_ALL);
         tti_descriptor_make(&op, 2, line->descriptor);
         memcpy(line->payload, &attributes, sizeof(attributes));

@@ -3,7 +3,7 @@
  * The launcher holds descriptors for each rank: two pipes for output, the flight recorder, a connection to the store.
  * The soft limit is raised to the hard one before the first rank starts (run.c), and every rank gets the soft limit
  * back that the launcher was started with (launch.c): programs that use select() rely on a low one. The sentence here
- * names the hard limit is too low.
+ * says what to do if the hard limit is too low.
  */
 #include "run/process/descriptor_limit.h"
 

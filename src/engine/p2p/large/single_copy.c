@@ -38,7 +38,7 @@ static const double from_ns[] = {[FAR] = 90, [VERY_FAR] = 220};
 
 static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
 {
-    if (e->tuning.single_copy_near != 0) {
+    if (e->tuning.single_copy_at_any_distance != 0) {
         return bytes >= e->tuning.single_copy;
     }
     struct tti_peer *p = &e->p2p->peers[peer];

@@ -16,11 +16,11 @@
 #define FAR      1
 #define VERY_FAR 2
 
-static void wish(struct field *f, uint64_t from, bool near)
+static void wish(struct field *f, uint64_t from, bool at_any_distance)
 {
     for (int r = 0; r < f->c.layout.size; r++) {
         f->c.engines[r]->tuning.single_copy = from;
-        f->c.engines[r]->tuning.single_copy_near = near;
+        f->c.engines[r]->tuning.single_copy_at_any_distance = at_any_distance;
     }
 }
 

@@ -269,7 +269,7 @@ static void test_wishes_for_single_copy(void **state)
     wishes.single_copy = 5;
     tti_tuning_fit(8, 2, &zen_5, &wishes, &t);
     assert_int_equal(t.single_copy, 5);
-    assert_int_equal(t.single_copy_near, 1);
+    assert_int_equal(t.single_copy_at_any_distance, 1);
     wishes.no_single_copy = true;
     const struct tti_profile *profiles[] = {&zen_5, &tti_profile_built_in};
     for (int i = 0; i < 2; i++) {
