@@ -343,11 +343,6 @@ const char *tti_store_url(const struct tti_store *store)
     return store ? store->url : "";
 }
 
-void tti_store_shutdown(void)
-{
-    tti_server_shutdown_all();
-}
-
 /* Without this, the end of the process could cut off a server thread in the middle of a write. */
 __attribute__((destructor)) static void shutdown_at_exit(void)
 {

@@ -102,8 +102,4 @@ void tti_store_set_response_timeout(struct tti_store *store, int64_t response_ti
 /* The URL that others use to reach it ("" for callbacks). */
 const char *tti_store_url(const struct tti_store *store);
 
-/* Stops every server that this process still runs, waiting clients or not, and joins their threads. Clients then get
- * PEER_LEFT. Happens by itself when the process exits or the library is unloaded. */
-void tti_store_shutdown(void);
-
 #endif

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "engine/run.h"
 #include "fuzz.h"
+#include "unit/engine/built_in_tuning.h"
 
 #define WRITES_MOST 64
 #define COUNT_MOST  3000
@@ -103,13 +104,12 @@ static void run_message(struct fuzz_input *in, struct tti_engine *engine, void *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning_overrides wishes = no_overrides;
     wishes.window = 16384;
-    struct tti_tuning tuning;
     struct tti_engine *engine;
     tutti_error error;
     pthread_t thread;
-    tti_tuning_make(2, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(2, &wishes);
     layout = tti_layout_make(2, 1, tuning.stage, tuning.second);
     if (!doorbell) { /* for all inputs; the touched pages are released below */
         doorbell = map_before_guard(layout.doorbell_bytes);

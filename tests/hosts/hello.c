@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/launchers/world.h"
+#include "store/server/server.h"
 #include "store/store.h"
 #include "time_limits.h"
 
@@ -94,7 +95,7 @@ static int find_world(bool stays)
     }
     code = code == 0 ? final_barrier(store, &own) : code;
     tti_store_release(store);
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     return code;
 }
 

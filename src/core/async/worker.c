@@ -71,17 +71,11 @@ tutti_status tti_worker_start_slow(struct tti_worker *worker, tutti_error *error
 void tti_worker_notify(struct tti_worker *worker)
 {
     /* seq_cst, store then load: pairs with `asleep` and `doorbell` in run(), see the protocol in worker.h. The
-     * increment is a release as well, for the acquire loads of run() and tti_worker_doorbell. */
+     * increment is a release as well, for the acquire loads of run(). */
     atomic_fetch_add_explicit(&worker->doorbell, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst)) {
         syscall(SYS_futex, &worker->doorbell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     }
-}
-
-uint32_t tti_worker_doorbell(const struct tti_worker *worker)
-{
-    /* acquire: pairs with tti_worker_notify; if the count has changed, the notifier's work is visible */
-    return atomic_load_explicit(&worker->doorbell, memory_order_acquire);
 }
 
 void tti_worker_stop(struct tti_worker *worker)

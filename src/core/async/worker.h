@@ -16,9 +16,9 @@
 struct tti_worker {
     void (*serve)(struct tti_worker *worker); /* called at least once after each notification */
     pthread_t thread;
-    pthread_mutex_t lock;     /* starting */
-    _Atomic uint32_t started; /* 1 once the thread exists: release, acquire */
-    _Atomic uint32_t doorbell;
+    pthread_mutex_t lock;      /* starting */
+    _Atomic uint32_t started;  /* 1 once the thread exists: release, acquire */
+    _Atomic uint32_t doorbell; /* the count of notifications */
     _Atomic uint32_t asleep;
     _Atomic uint32_t stop;
 };
@@ -37,10 +37,6 @@ static inline tutti_status tti_worker_start(struct tti_worker *worker, tutti_err
 }
 
 void tti_worker_notify(struct tti_worker *worker);
-
-/* The count of notifications. `serve` compares it in long waits: a change means that it has to return and serve
- * again. */
-uint32_t tti_worker_doorbell(const struct tti_worker *worker);
 
 /* Ends the thread, if it was started, once it has served all notifications; not from the thread itself. */
 void tti_worker_stop(struct tti_worker *worker);

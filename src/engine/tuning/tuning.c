@@ -394,8 +394,3 @@ bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
            t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->yield_ns <= COST_MOST &&
            t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
 }
-
-void tti_tuning_make(int size, const struct tti_tuning_overrides *overrides, struct tti_tuning *tuning)
-{
-    tti_tuning_fit(size, size, &tti_profile_built_in, overrides, tuning);
-}

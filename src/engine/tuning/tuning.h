@@ -40,7 +40,7 @@ struct tti_tuning {
 
 #define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
-/* Settings of the user. */
+/* Settings of the user. A negative number is not set, nor is a stage or a window of 0. */
 struct tti_tuning_overrides {
     int64_t stage;
     int64_t window;
@@ -52,11 +52,6 @@ struct tti_tuning_overrides {
     int64_t single_copy;
     bool no_single_copy;
 };
-/* None is set. */
-#define TTI_TUNING_NO_OVERRIDES                                                                                        \
-    {                                                                                                                  \
-        .packets = -1, .one_shot = -1, .reduce_sliced = -1, .stream = -1, .zero_copy = -1, .single_copy = -1           \
-    }
 
 /* The numbers for a group of `size` ranks on `cpus` CPUs of the profile's machine. */
 void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const struct tti_tuning_overrides *overrides,
@@ -65,8 +60,5 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
 /* Whether tti_tuning_fit can give these numbers to a group of this size: rank 0 sends them to the others. A wrong
  * number within the bounds costs time only. */
 bool tti_tuning_is_valid(int size, const struct tti_tuning *tuning);
-
-/* The same on the built-in machine, with a CPU for each rank. */
-void tti_tuning_make(int size, const struct tti_tuning_overrides *overrides, struct tti_tuning *tuning);
 
 #endif

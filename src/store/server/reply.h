@@ -13,10 +13,10 @@
 /* Frees the request and its reply. */
 void tti_connection_forget_frames(struct tti_connection *c);
 
-/* Counts a connection that was dropped for its bytes or its user. */
+/* Connections that the servers of this process have dropped or refused. */
 void tti_connection_count_dropped(void);
 int64_t tti_connection_dropped(void);
-/* Of these and of those that left by themselves: the ones that did not know the token of the job. */
+/* Of these, and of those that left by themselves: the ones that did not know the token of the job. */
 void tti_connection_count_auth_failure(void);
 int64_t tti_connection_auth_failures(void);
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/process/thread.h"
 #include "store/fork_safety.h"
+#include "store/server/reply.h"
 #include "store/server/service.h"
 
 struct tti_server {
@@ -41,14 +42,9 @@ static void forget_servers(void)
     changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* its waiters were the parent's threads */
 }
 
-int64_t tti_server_dropped(void)
-{
-    return tti_service_dropped();
-}
-
 int64_t tti_server_auth_failures(void)
 {
-    return tti_service_auth_failures();
+    return tti_connection_auth_failures();
 }
 
 static void *serve(void *argument)

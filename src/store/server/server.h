@@ -25,12 +25,11 @@ void tti_server_release(struct tti_server *server);
 int64_t tti_server_refused_count(const struct tti_server *server);
 void tti_server_fail(struct tti_server *server, tutti_status status);
 
-/* Ends all servers of this process and joins their threads. */
+/* Ends all servers of this process, waiting clients or not, and joins their threads. Clients then get PEER_LEFT.
+ * Happens by itself when the process exits or the library is unloaded. */
 void tti_server_shutdown_all(void);
 
-/* How many connections the servers of this process have dropped for their bytes or their user. */
-int64_t tti_server_dropped(void);
-/* How many of their clients did not know the token of the job. */
+/* How many clients of this process's servers did not know the token of the job. */
 int64_t tti_server_auth_failures(void);
 
 #endif

@@ -301,13 +301,3 @@ void tti_service_fail(struct tti_service *service, tutti_status status)
 {
     atomic_store_explicit(&service->failed_status, status, memory_order_relaxed); /* the signal behind it orders */
 }
-
-int64_t tti_service_dropped(void)
-{
-    return tti_connection_dropped();
-}
-
-int64_t tti_service_auth_failures(void)
-{
-    return tti_connection_auth_failures();
-}

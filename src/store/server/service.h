@@ -27,7 +27,4 @@ void tti_service_end(struct tti_service *service);
 int64_t tti_service_refused_count(const struct tti_service *service);
 void tti_service_fail(struct tti_service *service, tutti_status status);
 
-int64_t tti_service_dropped(void);
-int64_t tti_service_auth_failures(void);
-
 #endif

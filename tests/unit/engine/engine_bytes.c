@@ -192,14 +192,13 @@ static int reduces(struct cluster *c, int rank)
 static void least(bool direct, int64_t reduce_sliced)
 {
     static const int sizes[] = {2, 3, 5};
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning_overrides wishes = no_overrides;
     wishes.window = WINDOW;
     wishes.reduce_sliced = reduce_sliced;
     int failures = 0;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct cluster c;
-        struct tti_tuning tuning;
-        tti_tuning_make(sizes[i], &wishes, &tuning);
+        struct tti_tuning tuning = built_in_tuning(sizes[i], &wishes);
         tuning.second = seem_far ? 2 * tuning.stage : 0;
         assert_int_equal(cluster_open_tuned(&c, sizes[i], 1, tuning, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < sizes[i]; r++) {

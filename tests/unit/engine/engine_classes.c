@@ -340,10 +340,9 @@ static void rooted_in_the_smaller_ring(void **state)
 {
     (void)state;
     for (int size = 2; size <= 3; size++) {
-        struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
-        struct tti_tuning tuning;
+        struct tti_tuning_overrides wishes = no_overrides;
         wishes.window = 256 << 10;
-        tti_tuning_make(size, &wishes, &tuning);
+        struct tti_tuning tuning = built_in_tuning(size, &wishes);
         tuning.second = tuning.stage / 4;
         tuning.small_from_root = tuning.small_gather = tuning.small_reduce = TTI_TUNING_NEVER;
         run_rooted(size, &tuning, 1, in_the_smaller_ring);
@@ -366,11 +365,10 @@ static int parts_around_small_steps(struct cluster *c, int rank)
 static void all_gather_in_small_steps(void **state)
 {
     (void)state;
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
-    struct tti_tuning tuning;
+    struct tti_tuning_overrides wishes = no_overrides;
     struct cluster c;
     wishes.window = 256 << 10;
-    tti_tuning_make(2, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(2, &wishes);
     tuning.second = tuning.stage / 4;
     tuning.small_from_root = TTI_TUNING_NEVER;
     assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
@@ -381,10 +379,9 @@ static void all_gather_in_small_steps(void **state)
 static void rooted_in_a_large_ring(void **state)
 {
     (void)state;
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
-    struct tti_tuning tuning;
+    struct tti_tuning_overrides wishes = no_overrides;
     wishes.stage = 32 << 20;
-    tti_tuning_make(2, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(2, &wishes);
     run_rooted(2, &tuning, 0, in_a_large_ring);
 }
 

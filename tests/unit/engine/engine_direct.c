@@ -216,11 +216,10 @@ static void only_folds_in_place_stay_in_the_caches(void **state)
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
         struct cluster c;
-        struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+        struct tti_tuning_overrides wishes = no_overrides;
         wishes.window = 16384;
         wishes.stream = 0;
-        struct tti_tuning tuning;
-        tti_tuning_make(3, &wishes, &tuning);
+        struct tti_tuning tuning = built_in_tuning(3, &wishes);
         assert_int_equal(cluster_open_tuned(&c, 3, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
         if (direct) {
             set_direct(&c);

@@ -35,11 +35,10 @@ static int32_t value(size_t i)
 static int yields_of(size_t bytes, double per_cpu, int32_t background)
 {
     const size_t count = bytes / sizeof(int32_t);
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
-    struct tti_tuning tuning;
+    struct tti_tuning_overrides wishes = no_overrides;
     struct cluster c;
     wishes.stage = 1 << 22;
-    tti_tuning_make(2, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(2, &wishes);
     assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
     int32_t *tensors[2];
     for (int r = 0; r < 2; r++) {

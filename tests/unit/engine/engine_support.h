@@ -20,6 +20,7 @@
 #include "engine/memory/stage.h"
 #include "engine/run.h"
 #include "time_limits.h"
+#include "unit/engine/built_in_tuning.h"
 
 #define RANKS_MAX 8
 #define NONCE     42
@@ -80,10 +81,9 @@ static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, str
 
 static inline int cluster_open(struct cluster *c, int size, int lanes, size_t window, struct waiting waiting)
 {
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning_overrides wishes = no_overrides;
     wishes.window = (int64_t)window;
-    struct tti_tuning tuning;
-    tti_tuning_make(size, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(size, &wishes);
     return cluster_open_tuned(c, size, lanes, tuning, waiting);
 }
 

@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "store/server/connection.h"
+#include "store/server/reply.h"
 #include "store/server/server.h"
 #include "store/server/service.h"
 #include "store/wire/channel.h"
@@ -37,7 +38,7 @@ static int set_up(void **state)
     }
     f->served = serve_with(TOKEN_A, f->url);
     f->port = (int)strtol(strrchr(f->url, ':') + 1, NULL, 10);
-    f->dropped = tti_server_dropped();
+    f->dropped = tti_connection_dropped();
     return tti_secret_read(&f->secret, &error) == TUTTI_OK ? 0 : -1;
 }
 
@@ -48,7 +49,7 @@ static int tear_down(void **state)
         tti_store_release(f->served);
     }
     set_token(NULL);
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     free(f);
     return 0;
 }
@@ -180,7 +181,7 @@ static void malformed_proofs_cost_the_connection(void **state)
     expect_refused(second, TTI_REFUSED_PROOF);
     close(fd); /* in the middle of it */
     expect_unharmed(f);
-    assert_true(tti_server_dropped() - f->dropped >= 20);
+    assert_true(tti_connection_dropped() - f->dropped >= 20);
 }
 
 /* A server in a thread of the test, which sends the given answer to its only client. */

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "store/server/reply.h"
 #include "store/server/server.h"
 
 #define CHILDREN 4
@@ -49,7 +50,7 @@ static void run_children(void (*run)(const char *url, int index), const char *ur
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
             run(url, i);
-            tti_store_shutdown();
+            tti_server_shutdown_all();
             _exit(0);
         }
     }
@@ -201,7 +202,7 @@ static void processes_join_by_tcp(void **state)
         assert_string_equal(value, "42");
         end_helper(&helper, 0);
         tti_store_release(store);
-        tti_store_shutdown();
+        tti_server_shutdown_all();
     }
 }
 
@@ -316,7 +317,7 @@ static void in_forked_child(struct tti_store *store)
     CHILD_CHECK(tti_store_get_fd(store, "k", &fd, 0, &error) == TUTTI_FORKED);
     tti_store_release(store);
     tti_store_release(store);
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     struct tti_store *again = open_store(tti_store_url(store), false);
     CHILD_CHECK(again);
     bool shared = strncmp(tti_store_url(store), "memory:", 7) != 0;
@@ -403,7 +404,7 @@ static void unmapped_user_trusts_no_peer(void **state)
         store = open_store(url, false);
         CHILD_CHECK(store && tti_store_set(store, "k", "", 0, &error) == TUTTI_OK);
         tti_store_release(store);
-        tti_store_shutdown();
+        tti_server_shutdown_all();
         _exit(0);
     }
     int status = 0;
@@ -449,10 +450,10 @@ static void another_user_is_not_let_in(void **state)
     struct helper helper = start_helper(other_user_knocks);
     struct tti_store *store = open_store(url, false);
     assert_non_null(store);
-    int64_t dropped = tti_server_dropped();
+    int64_t dropped = tti_connection_dropped();
     send_text(helper.to, name);
     end_helper(&helper, 0);
-    assert_int_equal(tti_server_dropped(), dropped + 1);
+    assert_int_equal(tti_connection_dropped(), dropped + 1);
     assert_int_equal(tti_store_set(store, "k", "", 0, NULL), TUTTI_OK);
     tti_store_release(store);
 }
@@ -489,7 +490,7 @@ static void another_users_server_is_refused(void **state)
 static int shut_down(void **state)
 {
     (void)state;
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     return 0;
 }
 

@@ -84,7 +84,7 @@ static void every_wrong_first_byte_string_is_survived(void **state)
         close(fd);
     }
     assert_int_equal(tti_store_set(f->store, "unharmed", NULL, 0, NULL), TUTTI_OK);
-    assert_true(tti_server_dropped() - f->dropped >= 200);
+    assert_true(tti_connection_dropped() - f->dropped >= 200);
 }
 
 static void requests_out_of_place_are_dropped(void **state)

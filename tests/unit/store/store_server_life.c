@@ -90,10 +90,10 @@ static void shutting_down_ends_a_wait(void **state)
     pthread_t thread;
     void *result = NULL;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_ever, f->store), 0);
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     pthread_join(thread, &result);
     assert_int_equal((int)(intptr_t)result, TUTTI_PEER_LEFT);
-    tti_store_shutdown(); /* again is fine */
+    tti_server_shutdown_all(); /* again is fine */
     assert_int_equal(tti_store_set(f->store, "k", NULL, 0, NULL), TUTTI_PEER_LEFT);
 }
 

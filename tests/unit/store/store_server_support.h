@@ -5,6 +5,7 @@
 
 #include <errno.h>
 
+#include "store/server/reply.h"
 #include "store/server/server.h"
 #include "store/server/service.h"
 #include "store/wire/protocol.h"
@@ -23,7 +24,7 @@ static inline int set_up(void **state)
     unique_name(f->name, sizeof(f->name));
     snprintf(f->url, sizeof(f->url), "unix:%s", f->name);
     f->store = open_store(f->url, false);
-    f->dropped = tti_server_dropped();
+    f->dropped = tti_connection_dropped();
     *state = f;
     return f->store ? 0 : -1;
 }
@@ -32,7 +33,7 @@ static inline int tear_down(void **state)
 {
     struct fixture *f = *state;
     tti_store_release(f->store);
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     free(f);
     return 0;
 }
@@ -57,7 +58,7 @@ static inline void expect_unharmed(const struct fixture *f, int dropped)
 {
     assert_int_equal(tti_store_set(f->store, "unharmed", NULL, 0, NULL), TUTTI_OK);
     assert_int_equal(tti_store_remove(f->store, "unharmed", NULL), TUTTI_OK);
-    assert_int_equal(tti_server_dropped() - f->dropped, dropped);
+    assert_int_equal(tti_connection_dropped() - f->dropped, dropped);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -253,7 +253,7 @@ static int shut_down(void **state)
 {
     (void)state;
     set_token(NULL);
-    tti_store_shutdown();
+    tti_server_shutdown_all();
     return 0;
 }
 

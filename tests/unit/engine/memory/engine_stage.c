@@ -33,11 +33,10 @@ struct pair {
 /* A cluster whose second ring has so many quarters of the first one's bytes. */
 static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t quarters)
 {
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning_overrides wishes = no_overrides;
     wishes.window = (int64_t)window;
     wishes.stream = 0;
-    struct tti_tuning tuning;
-    tti_tuning_make(size, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(size, &wishes);
     tuning.second = quarters * tuning.stage / 4;
     if (cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0}) != 0) {
         return -1;

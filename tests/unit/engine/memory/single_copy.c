@@ -65,10 +65,9 @@ static void *pages_of(size_t bytes)
 static void both_sides_report_the_cause(void **state)
 {
     (void)state;
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning_overrides wishes = no_overrides;
     wishes.packets = wishes.zero_copy = wishes.single_copy = 0;
-    struct tti_tuning tuning;
-    tti_tuning_make(2, &wishes, &tuning);
+    struct tti_tuning tuning = built_in_tuning(2, &wishes);
     broken = pages_of(2 * BYTES);
     whole = pages_of(6 * BYTES);
     assert_int_equal(mprotect((char *)broken + BYTES / 2 / PAGE * PAGE, PAGE, PROT_NONE), 0);

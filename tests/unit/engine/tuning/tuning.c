@@ -15,15 +15,14 @@
 
 #include "engine/memory/layout.h"
 #include "engine/tuning/tuning.h"
+#include "unit/engine/built_in_tuning.h"
 
 #define KIB UINT64_C(1024)
-
-static const struct tti_tuning_overrides nothing = TTI_TUNING_NO_OVERRIDES;
 
 static struct tti_tuning fit(int size, int cpus, const struct tti_profile *p)
 {
     struct tti_tuning t;
-    tti_tuning_fit(size, cpus, p, &nothing, &t);
+    tti_tuning_fit(size, cpus, p, &no_overrides, &t);
     return t;
 }
 
@@ -52,8 +51,7 @@ static void test_unknown_is_built_in(void **state)
     (void)state;
     const struct tti_profile unknown = {0};
     for (int i = 0; i < SIZES; i++) {
-        struct tti_tuning made;
-        tti_tuning_make(sizes[i], &nothing, &made);
+        struct tti_tuning made = built_in_tuning(sizes[i], &no_overrides);
         const struct tti_tuning fitted = fit(sizes[i], sizes[i], &unknown);
         assert_memory_equal(&made, &fitted, sizeof(made));
         check_bounds(sizes[i], &made);
@@ -262,7 +260,7 @@ static void test_wishes(void **state)
 static void test_wishes_for_single_copy(void **state)
 {
     (void)state;
-    struct tti_tuning_overrides wishes = TTI_TUNING_NO_OVERRIDES;
+    struct tti_tuning_overrides wishes = no_overrides;
     struct tti_profile zen_5 = tti_profile_built_in;
     struct tti_tuning t;
     zen_5.model = TTI_MODEL_ZEN_5;
