@@ -286,6 +286,34 @@ tutti_status tti_check_output(const struct tti_checker *k, const DLTensor *tenso
     return status == TUTTI_OK ? check_written(k, view) : status;
 }
 
+/* Whether both are the same elements in the same order: in place. */
+static bool views_alias(const struct tti_view *a, const struct tti_view *b)
+{
+    if (a->data != b->data || a->count != b->count || a->ndim != b->ndim) {
+        return false;
+    }
+    if (a->ndim == 1 && a->compact && b->compact) {
+        return true;
+    }
+    for (int32_t d = 0; d < a->ndim; d++) {
+        if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && tti_view_stride(a, d) != tti_view_stride(b, d))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No common byte, or exact alias. */
+static tutti_status check_in_place(const struct tti_checker *k, const struct tti_view *input,
+                                   const struct tti_view *output)
+{
+    if (!tti_views_overlap(input, output) || views_alias(input, output)) {
+        return TUTTI_OK;
+    }
+    return tti_reject(k, "%s overlaps %s in part (%p and %p); in place means exactly the same memory and strides",
+                      output->name, input->name, (void *)output->data, (void *)input->data);
+}
+
 tutti_status tti_check_pair(const struct tti_checker *k, const DLTensor *input, const DLTensor *output,
                             struct tti_view *in, struct tti_view *out, bool *in_place)
 {
@@ -303,8 +331,8 @@ tutti_status tti_check_pair(const struct tti_checker *k, const DLTensor *input, 
                                                    (status = tti_check_same_shape(k, in, out)) != TUTTI_OK)) {
         return status;
     }
-    *in_place = in->data == out->data && tti_views_alias(in, out);
-    return *in_place ? TUTTI_OK : tti_check_in_place(k, in, out);
+    *in_place = in->data == out->data && views_alias(in, out);
+    return *in_place ? TUTTI_OK : check_in_place(k, in, out);
 }
 
 tutti_status tti_check_same_dtype(const struct tti_checker *k, const struct tti_view *a, const struct tti_view *b)
@@ -399,33 +427,7 @@ int64_t tti_view_stride(const struct tti_view *view, int32_t dim)
     return stride;
 }
 
-bool tti_views_alias(const struct tti_view *a, const struct tti_view *b)
-{
-    if (a->data != b->data || a->count != b->count || a->ndim != b->ndim) {
-        return false;
-    }
-    if (a->ndim == 1 && a->compact && b->compact) {
-        return true;
-    }
-    for (int32_t d = 0; d < a->ndim; d++) {
-        if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && tti_view_stride(a, d) != tti_view_stride(b, d))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool tti_views_overlap(const struct tti_view *a, const struct tti_view *b)
 {
     return a->begin < b->end && b->begin < a->end;
-}
-
-tutti_status tti_check_in_place(const struct tti_checker *k, const struct tti_view *input,
-                                const struct tti_view *output)
-{
-    if (!tti_views_overlap(input, output) || tti_views_alias(input, output)) {
-        return TUTTI_OK;
-    }
-    return tti_reject(k, "%s overlaps %s in part (%p and %p); in place means exactly the same memory and strides",
-                      output->name, input->name, (void *)output->data, (void *)input->data);
 }

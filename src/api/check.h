@@ -86,14 +86,7 @@ int64_t tti_view_stride(const struct tti_view *view, int32_t dim);
 /* Whether two of its indices reach the same element. */
 bool tti_view_self_overlaps(const struct tti_view *view);
 
-/* Whether both are the same elements in the same order: in place. */
-bool tti_views_alias(const struct tti_view *a, const struct tti_view *b);
-
 /* Whether both have elements and their spans overlap. */
 bool tti_views_overlap(const struct tti_view *a, const struct tti_view *b);
-
-/* No common byte, or exact alias. */
-tutti_status tti_check_in_place(const struct tti_checker *k, const struct tti_view *input,
-                                const struct tti_view *output);
 
 #endif

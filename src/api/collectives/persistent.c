@@ -31,7 +31,8 @@ void tti_persistent_report(const char *function, size_t count, size_t index, con
     tti_run_report(&run, place, cause, error);
 }
 
-tutti_status tti_persistent_not_there(const char *function, tutti_status why, tutti_error *error)
+/* Reports why there is no object, and returns that. */
+static tutti_status report_not_there(const char *function, tutti_status why, tutti_error *error)
 {
     return tti_error_set(error, why, "%s: the persistent operation %s", function,
                          why == TUTTI_INVALID_ARGUMENT ? "is NULL"
@@ -50,7 +51,7 @@ struct tti_persistent *tti_persistent_hold(tutti_persistent *handle, const char 
         *status = TUTTI_BUSY;
     }
     if (!p) {
-        tti_persistent_not_there(function, *status, error);
+        report_not_there(function, *status, error);
     }
     return p;
 }
@@ -61,7 +62,7 @@ tutti_status tti_persistent_refuse_alone(tutti_persistent *handle, const char *f
     struct tti_persistent *p = tti_persistent_hold(handle, function, error, &status);
     if (p) {
         tti_persistent_drop(p);
-        status = tti_persistent_not_there(function, TUTTI_BUSY, error);
+        status = report_not_there(function, TUTTI_BUSY, error);
     }
     return status;
 }
@@ -263,7 +264,7 @@ tutti_status tutti_persistent_release(tutti_persistent *persistent, tutti_error 
     tti_persistent_drop_alone(p);
     if (tti_handles_retire(&tti_persistents, p->handle) != TUTTI_OK) {
         tti_persistent_drop(p);
-        return tti_persistent_not_there("persistent_release", TUTTI_BUSY, error);
+        return report_not_there("persistent_release", TUTTI_BUSY, error);
     }
     tti_block_user_remove(&p->user);
     destroy(p);

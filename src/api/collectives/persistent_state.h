@@ -74,8 +74,6 @@ extern struct tti_handle_table tti_persistents;
 /* Reports the cause of operation `index`, with its place in a list. */
 void tti_persistent_report(const char *function, size_t count, size_t index, const tutti_error *cause,
                            tutti_error *error);
-/* Reports why there is no object, and returns that. */
-tutti_status tti_persistent_not_there(const char *function, tutti_status why, tutti_error *error);
 
 /* The object, shared with other threads, or NULL with the status and a sentence. */
 struct tti_persistent *tti_persistent_hold(tutti_persistent *handle, const char *function, tutti_error *error,

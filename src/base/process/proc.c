@@ -108,14 +108,15 @@ static uint64_t own_space(void)
     return proc_is_own() && stat("/proc/thread-self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
 }
 
-bool tti_proc_is_visible(const struct tti_proc_id *id)
+/* Whether the other process's pid is valid here: both are in one namespace, and /proc shows that one. */
+static bool is_visible(const struct tti_proc_id *id)
 {
     return id->space != 0 && id->space == own_space() && id->pid != 0 && id->pid <= INT32_MAX;
 }
 
 int tti_proc_descriptor(const struct tti_proc_id *id)
 {
-    return tti_proc_is_visible(id) ? (int)syscall(SYS_pidfd_open, (pid_t)id->pid, 0) : tti_pidfd_of(id->instance);
+    return is_visible(id) ? (int)syscall(SYS_pidfd_open, (pid_t)id->pid, 0) : tti_pidfd_of(id->instance);
 }
 
 /* ---- one process ------------------------------------------------------------------------------------------------- */
@@ -193,7 +194,7 @@ struct tti_proc tti_proc_query(const struct tti_proc_id *id)
     struct tti_proc p = {.state = TTI_PROC_UNKNOWN};
     char number[16];
     struct facts f;
-    if (!tti_proc_is_visible(id)) {
+    if (!is_visible(id)) {
         p.state = tti_pidfd_has_ended(id->instance) ? TTI_PROC_GONE : TTI_PROC_UNKNOWN;
         return p;
     }

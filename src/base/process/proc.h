@@ -41,9 +41,6 @@ void tti_proc_self(struct tti_proc_id *id);
  * since each namespace has its own 1. */
 uint64_t tti_proc_instance(void);
 
-/* Whether the other process's pid is valid here: both are in one namespace, and /proc shows that one. */
-bool tti_proc_is_visible(const struct tti_proc_id *id);
-
 /* A pidfd. -1: the process has ended, or it is not visible and has not handed over a pidfd (pidfds.h). */
 int tti_proc_descriptor(const struct tti_proc_id *id);
 

@@ -396,7 +396,8 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     return TUTTI_OK;
 }
 
-void tti_group_quiesce(struct tti_group *g)
+/* Ends the threads that served the group. Nothing is pending and no thread can begin anything. */
+static void quiesce(struct tti_group *g)
 {
     for (int32_t i = 0; i < g->lanes; i++) {
         tti_lane_close(&g->lane_queues[i]);
@@ -404,7 +405,8 @@ void tti_group_quiesce(struct tti_group *g)
     tti_messages_close(&g->messages);
 }
 
-void tti_group_free(struct tti_group *g)
+/* Frees a group that was retired, or never inserted. */
+static void free_group(struct tti_group *g)
 {
     tti_flight_leave(g->flight);
     while (g->lists) {
@@ -443,10 +445,10 @@ tutti_status tti_group_end(struct tti_group *g)
         tti_group_release(g);
         return status;
     }
-    tti_group_quiesce(g);
+    quiesce(g);
     tti_group_close(g);
     tti_rendezvous_forget(&g->rendezvous, g->rank, g->size);
-    tti_group_free(g);
+    free_group(g);
     return TUTTI_OK;
 }
 
@@ -519,7 +521,7 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
     g->rendezvous.poll_failures = g->host_rendezvous.poll_failures = NULL;
     if (status != TUTTI_OK) {
         tti_handles_withdraw(&tti_groups, g->handle);
-        tti_group_free(g);
+        free_group(g);
         translate_suspect(plan, error);
         return status;
     }

@@ -16,10 +16,4 @@ void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutt
  * released only. */
 tutti_status tti_group_end(struct tti_group *group);
 
-/* Ends the threads that served the group. Nothing is pending and no thread can begin anything. */
-void tti_group_quiesce(struct tti_group *group);
-
-/* Frees a group that was retired, or never inserted. */
-void tti_group_free(struct tti_group *group);
-
 #endif

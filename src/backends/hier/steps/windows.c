@@ -35,7 +35,8 @@ void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t
     w->count = most > 0 ? tti_hier_chunk_count(most, w->step) : 0;
 }
 
-size_t tti_window_part(const struct tti_windows *w, size_t k, int32_t rank)
+/* Elements of a rank's part in window k. */
+static size_t part_in_window(const struct tti_windows *w, size_t k, int32_t rank)
 {
     const size_t n = elements_of(w, rank);
     const size_t from = k * w->step;
@@ -47,7 +48,7 @@ size_t tti_window_host(const struct tti_windows *w, size_t k, int32_t rail, int3
     const struct tti_hosts *h = &w->s->hosts;
     size_t n = 0;
     for (int32_t local_rank = rail; local_rank < tti_host_ranks(h, host); local_rank += h->rails) {
-        n += tti_window_part(w, k, tti_host_member(h, host, local_rank));
+        n += part_in_window(w, k, tti_host_member(h, host, local_rank));
     }
     return n;
 }
@@ -81,7 +82,7 @@ static void copy_part(const struct tti_windows *w, size_t k, int32_t rank, const
                       unsigned char *joined, unsigned char *packed, bool back)
 {
     size_t from = k * w->step * w->unit;
-    size_t left = tti_window_part(w, k, rank) * w->unit;
+    size_t left = part_in_window(w, k, rank) * w->unit;
     while (left > 0) {
         size_t n = left;
         unsigned char *at = tti_parts_at(parts, rank, joined, from, &n);
@@ -102,7 +103,7 @@ static void copy_all(const struct tti_windows *w, size_t k, const tutti_parts *p
             for (int32_t local_rank = rail; local_rank < tti_host_ranks(h, host); local_rank += h->rails) {
                 const int32_t rank = tti_host_member(h, host, local_rank);
                 copy_part(w, k, rank, parts, joined, packed, back);
-                packed += tti_window_part(w, k, rank) * w->unit;
+                packed += part_in_window(w, k, rank) * w->unit;
             }
         }
     }
@@ -150,8 +151,8 @@ static void list_sharers(const struct tti_hier_call *c, const struct tti_windows
     const int32_t rails = s->hosts.rails;
     for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
         const int32_t rank = tti_host_member(&s->hosts, s->host, local_rank);
-        own[local_rank] = local_rank == s->local_rank % rails ? (int64_t)tti_window_part(w, k, s->rank) : 0;
-        shared[local_rank] = s->rail && local_rank % rails == s->local_rank ? (int64_t)tti_window_part(w, k, rank) : 0;
+        own[local_rank] = local_rank == s->local_rank % rails ? (int64_t)part_in_window(w, k, s->rank) : 0;
+        shared[local_rank] = s->rail && local_rank % rails == s->local_rank ? (int64_t)part_in_window(w, k, rank) : 0;
     }
 }
 
@@ -165,7 +166,7 @@ tutti_status tti_window_to_rail(struct tti_hier_call *c, const struct tti_window
                                 void *shared, tutti_error *error)
 {
     const unsigned char *from = part ? (const unsigned char *)part + k * w->step * w->unit : NULL;
-    const size_t bytes = tti_window_part(w, k, c->s->rank) * w->unit;
+    const size_t bytes = part_in_window(w, k, c->s->rank) * w->unit;
     if (!is_level(c->s)) {
         list_sharers(c, w, k, c->lane->inside.send_counts, c->lane->inside.receive_counts);
         return exchange(c, w, from, shared, error);
@@ -180,7 +181,7 @@ tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_wind
                                   void *part, tutti_error *error)
 {
     unsigned char *to = part ? (unsigned char *)part + k * w->step * w->unit : NULL;
-    const size_t bytes = tti_window_part(w, k, c->s->rank) * w->unit;
+    const size_t bytes = part_in_window(w, k, c->s->rank) * w->unit;
     if (!is_level(c->s)) {
         list_sharers(c, w, k, c->lane->inside.receive_counts, c->lane->inside.send_counts);
         return exchange(c, w, shared, to, error);

@@ -20,8 +20,7 @@ struct tti_windows {
 
 void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t equal, size_t unit,
                       struct tti_windows *w);
-/* Elements in window k: of a rank's part; of one host's ranks on a rail; of a rail. */
-size_t tti_window_part(const struct tti_windows *w, size_t k, int32_t rank);
+/* Elements in window k: of one host's ranks on a rail; of a rail. */
 size_t tti_window_host(const struct tti_windows *w, size_t k, int32_t rail, int32_t host);
 size_t tti_window_rail(const struct tti_windows *w, size_t k, int32_t rail);
 /* The most elements of a window: of a rail; of all ranks. */

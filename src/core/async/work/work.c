@@ -16,11 +16,6 @@
 #include "core/async/work/stage.h"
 #include "core/group/group_table.h"
 
-struct tti_group *tti_work_group(const struct tti_work *w)
-{
-    return w->task.call.group;
-}
-
 const tutti_call *tti_work_options(const struct tti_work *w)
 {
     return &w->task.call.options;
@@ -52,7 +47,7 @@ tutti_status tti_work_get_outcome(const struct tti_work *w, tutti_error *error)
 bool tti_work_would_deadlock(const struct tti_work *w)
 {
     return tti_thread.open_scopes != 0 && !tti_work_ended(w) &&
-           (tti_in_callback(tti_work_group(w)) || tti_callbacks_have_deferred(&w->deferred));
+           (tti_in_callback(w->task.call.group) || tti_callbacks_have_deferred(&w->deferred));
 }
 
 tutti_status tti_work_view(const struct tti_work *w, DLTensor *tensor, tutti_error *error)
@@ -104,7 +99,7 @@ bool tti_work_poll(struct tti_work *w)
     if (tti_work_ended(w) || !w->runner) {
         return tti_work_ended(w);
     }
-    struct tti_group *g = tti_in_callback(tti_work_group(w)) ? NULL : acquire_group(w);
+    struct tti_group *g = tti_in_callback(w->task.call.group) ? NULL : acquire_group(w);
     if (!g) {
         return tti_work_ended(w);
     }

@@ -10,16 +10,12 @@
 #include <stdbool.h>
 #include <tutti/work.h>
 
-struct tti_group;
 struct tti_token_link;
 struct tti_work;
 
 /* The checked options of its call, and the handle of its group. */
 const tutti_call *tti_work_options(const struct tti_work *w);
 tutti_group *tti_work_owner(const struct tti_work *w);
-
-/* The group, valid before the end only. */
-struct tti_group *tti_work_group(const struct tti_work *w);
 
 /* After the end. */
 tutti_status tti_work_status(const struct tti_work *w);
