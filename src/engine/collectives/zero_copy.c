@@ -130,21 +130,10 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
     return TUTTI_OK;
 }
 
+/* The own rank is never remote, so the copy is between two addresses of this process. */
 tutti_status tti_push(struct tti_lane *lane, unsigned char *dst, const unsigned char *src, size_t bytes)
 {
-    tti_choose_stores(lane, lane->op, false);
-    for (size_t from = 0, n; from < bytes; from += n) {
-        tutti_status status = tti_intent_begin(lane);
-        if (status != TUTTI_OK) {
-            return status;
-        }
-        n = tti_chunk_bytes(bytes - from, TTI_INTENT_BYTES, 0);
-        tti_copy_to_output(lane, dst + from, src + from, n);
-        if ((status = tti_intent_end(lane)) != TUTTI_OK) {
-            return status;
-        }
-    }
-    return TUTTI_OK;
+    return tti_pull(lane, lane->engine->rank, dst, NULL, 0, src, NULL, 0, bytes);
 }
 
 static tutti_status share(struct tti_lane *lane, const tutti_op *op)
