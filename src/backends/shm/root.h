@@ -40,7 +40,6 @@ static_assert(sizeof(struct tti_directory_entry) == 64, "one cache line");
 enum { TTI_SHARE_FREE = 0, TTI_SHARE_OFFERED = 1, TTI_SHARE_RELEASED = 2, TTI_SHARE_WITHDRAWN = 3 };
 #define TTI_DIRECTORY_BYTES (TTI_DIRECTORY_ENTRIES * sizeof(struct tti_directory_entry))
 
-struct tti_share;
 struct tti_share_kind;
 
 struct tti_root {

@@ -29,7 +29,7 @@
 #define FILE_MOST 4096 /* longer than either file */
 
 /* Fields of /proc/PID/stat, counted from the state, which is the third. */
-enum { FIELD_STATE = 0, FIELD_THREADS = 17, FIELD_STARTED = 19, FIELD_EXIT_CODE = 49 };
+enum { FIELD_THREADS = 17, FIELD_STARTED = 19, FIELD_EXIT_CODE = 49 };
 
 /* False if there is no such file. */
 static bool read_text(const char *path, char *text, size_t capacity)
