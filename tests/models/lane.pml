@@ -231,7 +231,7 @@ inline run_open(on_worker, later)
 }
 
 /* For a thread that waits for `awaited`, without a limit. */
-inline tti_lane_run_open(awaited)
+inline tti_lane_queue_run_open(awaited)
 {
     done = false;
     if
@@ -253,7 +253,7 @@ inline tti_lane_run_open(awaited)
     fi
 }
 
-inline tti_lane_try_finish(w)
+inline tti_lane_queue_try_finish(w)
 {
     if
 #ifdef CLAIM_QUEUED
@@ -322,7 +322,7 @@ inline begin(w)
     fi
 }
 
-inline tti_lane_submit(w)
+inline tti_lane_queue_submit(w)
 {
     state[w] = QUEUED;
     due[w] = (kind[w] != SMALL);
@@ -342,10 +342,10 @@ proctype Submitter()
 {
     byte mine, next;
     bool slow, wake, done, entered, open;
-    tti_lane_submit(A);
+    tti_lane_queue_submit(A);
     handed = true;
 #ifdef SECOND
-    tti_lane_submit(B)
+    tti_lane_queue_submit(B)
 #endif
 }
 
@@ -378,7 +378,7 @@ proctype Waiter(byte limit)
     if
     :: limit != NEVER -> /* poll_for_a_while */
         if
-        :: tti_lane_try_finish(A)
+        :: tti_lane_queue_try_finish(A)
         :: true
         fi;
         push(A)
@@ -389,7 +389,7 @@ proctype Waiter(byte limit)
        done = false;
        if
        :: STAGE(seen) == ENDED -> break
-       :: STAGE(seen) != ENDED && limit == NEVER -> tti_lane_run_open(A)
+       :: STAGE(seen) != ENDED && limit == NEVER -> tti_lane_queue_run_open(A)
        :: STAGE(seen) != ENDED && limit == SHORT -> break
        :: STAGE(seen) != ENDED && limit != NEVER
        fi;
@@ -459,7 +459,7 @@ proctype Tester()
     byte mine, next;
     bool slow, wake, done;
     handed;
-    tti_lane_try_finish(A);
+    tti_lane_queue_try_finish(A);
     if :: push(A) :: true fi /* it may open an eventfd, or release A */
 }
 

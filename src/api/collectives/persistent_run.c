@@ -85,7 +85,7 @@ static inline void run_direct(struct tti_persistent *p)
 __attribute__((noinline)) static bool enter_slow(struct tti_persistent *p)
 {
     tutti_op *op = &p->operations[0].op;
-    p->status = tti_lane_enter(p->lane, op->timeout_ms, &op->begun_ns, &p->cause);
+    p->status = tti_lane_queue_enter(p->lane, op->timeout_ms, &op->begun_ns, &p->cause);
     if (p->status != TUTTI_OK) {
         tti_call_describe(&p->cause, group_of(p), op);
         tti_persistent_report("persistent_run", p->count, 0, &p->cause, &p->outcome);
@@ -113,9 +113,9 @@ tutti_status tutti_persistent_run(tutti_persistent *persistent, tutti_error *err
     if (tti_persistent_is(p, ~0u) || tti_thread.open_scopes != 0 || !tti_cached_handle_retain(&p->cached_group)) {
         return run_works_alone(p, error);
     }
-    if (tti_lane_try_enter(p->lane) || enter_slow(p)) {
+    if (tti_lane_queue_try_enter(p->lane) || enter_slow(p)) {
         run_direct(p);
-        tti_lane_leave(p->lane);
+        tti_lane_queue_leave(p->lane);
         p->operations[0].op.begun_ns = 0;
     }
     p->has_run = true;

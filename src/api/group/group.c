@@ -205,7 +205,7 @@ static bool is_aborted(const struct tti_group *g)
 static void run_aborted(struct tti_group *g)
 {
     for (int32_t lane = 0; is_aborted(g) && lane < g->lanes; lane++) {
-        tti_lane_push(&g->lane_queues[lane]);
+        tti_lane_queue_push(&g->lane_queues[lane]);
     }
 }
 
@@ -215,7 +215,7 @@ static int64_t users_deadline_ns(struct tti_group *g, int64_t begun_ns)
 {
     bool idle = true;
     for (int32_t lane = 0; lane < g->lanes; lane++) {
-        idle = idle && tti_lane_is_idle(&g->lane_queues[lane]);
+        idle = idle && tti_lane_queue_is_idle(&g->lane_queues[lane]);
     }
     int64_t wait_ms = idle ? ENDING_MS : 0;
     if (is_aborted(g)) {

@@ -192,7 +192,7 @@ tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, t
     struct tti_group *g = c->group;
     tti_handles_retain(&tti_groups,
                        g->handle); /* the work may end, and the group be destroyed, before submit returns */
-    tti_lane_submit(lane, w);
+    tti_lane_queue_submit(lane, w);
     tti_group_release(g);
     return TUTTI_OK;
 }
@@ -207,7 +207,7 @@ void tti_start_again(struct tti_work *w, struct tti_group *g, int64_t begun_ns)
     w->task.op.begun_ns = begun_ns;
     c->sequence = 0;
     tti_work_retain(w);
-    tti_lane_submit_again(&g->lane_queues[c->options.lane], w);
+    tti_lane_queue_submit_again(&g->lane_queues[c->options.lane], w);
 }
 
 tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work)

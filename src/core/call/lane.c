@@ -94,18 +94,18 @@ static void leave_slow(struct tti_lane_queue *q, bool on_worker)
     }
     pthread_mutex_unlock(&q->lock);
     if (notify) {
-        tti_lane_push(q);
+        tti_lane_queue_push(q);
     }
 }
 
 static void leave(struct tti_lane_queue *q, bool on_worker)
 {
-    if (!tti_lane_try_leave(q)) {
+    if (!tti_lane_queue_try_leave(q)) {
         leave_slow(q, on_worker);
     }
 }
 
-void tti_lane_leave_waited(struct tti_lane_queue *q)
+void tti_lane_queue_leave_waited(struct tti_lane_queue *q)
 {
     leave_slow(q, false);
 }
@@ -148,7 +148,7 @@ __attribute__((noinline)) static void put_open_waited(struct tti_lane_queue *q, 
     pthread_mutex_lock(&q->lock);
     atomic_store_explicit(&q->state, address | WAITING, memory_order_release);
     pthread_mutex_unlock(&q->lock);
-    tti_lane_push(q); /* the lane has waiters behind it */
+    tti_lane_queue_push(q); /* the lane has waiters behind it */
 }
 
 /* Opens the work that this thread holds, BUSY. The work may have ended before this returns. A thread that is about to
@@ -163,7 +163,7 @@ static void put_open(struct tti_lane_queue *q, struct tti_work *w)
     if (atomic_compare_exchange_strong_explicit(&q->state, &busy, address, memory_order_seq_cst,
                                                 memory_order_relaxed)) {
         if (atomic_load_explicit(&w->state, memory_order_seq_cst) & (TTI_FLAG_SLEEPER | TTI_FLAG_PUSHED)) {
-            tti_lane_push(q);
+            tti_lane_queue_push(q);
         }
     } else {
         put_open_waited(q, address);
@@ -256,19 +256,19 @@ static bool run_open(struct tti_lane_queue *q, const struct tti_work *awaited, i
     const bool beyond = awaited && w != awaited && has_begun(awaited);
     if (beyond || atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) > until_ns) {
         put_open(q, w);
-        tti_lane_push(q);
+        tti_lane_queue_push(q);
         return false;
     }
     end_work(q, w, perform(q, w, on_worker), on_worker);
     return true;
 }
 
-bool tti_lane_run_open(struct tti_lane_queue *q, const struct tti_work *awaited)
+bool tti_lane_queue_run_open(struct tti_lane_queue *q, const struct tti_work *awaited)
 {
     return !has_begun(awaited) && run_open(q, awaited, TTI_NEVER, false);
 }
 
-bool tti_lane_try_finish(struct tti_lane_queue *q, struct tti_work *work)
+bool tti_lane_queue_try_finish(struct tti_lane_queue *q, struct tti_work *work)
 {
     if (tti_stage(atomic_load_explicit(&work->state, memory_order_relaxed)) != TTI_STAGE_ARRIVED) {
         return false; /* running, or for the worker, which must not find it claimed */
@@ -332,7 +332,7 @@ static void begin(struct tti_lane_queue *q, struct tti_work *w, uint32_t stage)
     put_open(q, w);
 }
 
-void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
+void tti_lane_queue_submit(struct tti_lane_queue *q, struct tti_work *w)
 {
     int64_t deadline = tti_deadline_ns(w->task.op.begun_ns, w->task.op.timeout_ms);
     atomic_store_explicit(&w->deadline_ns, deadline, memory_order_relaxed);
@@ -345,7 +345,7 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     if (open_work(idle) && !(idle & (BUSY | WAITING))) {
         /* The work before may have arrived on all ranks: then the worker is not needed. With others behind it, the
          * worker has been notified. */
-        tti_lane_try_finish(q, open_work(idle));
+        tti_lane_queue_try_finish(q, open_work(idle));
     }
     bool open = false;
     pthread_mutex_lock(&q->lock);
@@ -358,18 +358,18 @@ void tti_lane_submit(struct tti_lane_queue *q, struct tti_work *w)
     }
     watch_deadline(q, deadline);
     if (open) {
-        tti_lane_push(q); /* the work before may be open and have arrived, with no thread that ends it */
+        tti_lane_queue_push(q); /* the work before may be open and have arrived, with no thread that ends it */
     }
 }
 
 /* No other thread has the work before it is open, so its state needs no exchange. */
-void tti_lane_submit_again(struct tti_lane_queue *q, struct tti_work *w)
+void tti_lane_queue_submit_again(struct tti_lane_queue *q, struct tti_work *w)
 {
     struct tti_task *t = &w->task;
     const struct tti_group *g = q->group;
-    if (w->worker_only || !g->backend->ops->start || t->op.wire != TUTTI_WIRE_FULL || !tti_lane_try_enter(q)) {
+    if (w->worker_only || !g->backend->ops->start || t->op.wire != TUTTI_WIRE_FULL || !tti_lane_queue_try_enter(q)) {
         atomic_store_explicit(&w->state, TTI_STAGE_MADE, memory_order_relaxed);
-        tti_lane_submit(q, w);
+        tti_lane_queue_submit(q, w);
         return;
     }
     const int64_t deadline = tti_deadline_ns(t->op.begun_ns, t->op.timeout_ms);
@@ -445,7 +445,7 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
             if (!withdrawn) {
                 return TUTTI_OK;
             }
-            tti_lane_push(q); /* a work behind this call has left that to it: see take_or_queue */
+            tti_lane_queue_push(q); /* a work behind this call has left that to it: see take_or_queue */
             return give_up(q, *begun_ns, timeout_ms, error);
         } else if (!run_open(q, NULL, until, false)) {
             sleep_until_granted(&waiter, q->group->backend->ops->abort ? until : TTI_NEVER);
@@ -453,9 +453,9 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
     }
 }
 
-tutti_status tti_lane_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
+tutti_status tti_lane_queue_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
 {
-    return tti_lane_try_enter(q) ? TUTTI_OK : enter_slow(q, timeout_ms, begun_ns, error);
+    return tti_lane_queue_try_enter(q) ? TUTTI_OK : enter_slow(q, timeout_ms, begun_ns, error);
 }
 
 /* ---- deadlines of works that no thread runs --------------------------------------------------------------------- */
@@ -487,7 +487,7 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
             atomic_fetch_or_explicit(&open_work(state)->state, TTI_FLAG_PUSHED,
                                      memory_order_seq_cst); /* see put_open */
             /* It has arrived, but no thread waits for it: the worker runs it, and the backend finds that it is late. */
-            tti_lane_push(q);
+            tti_lane_queue_push(q);
         } else if (due < *next) {
             *next = due;
         }
@@ -514,7 +514,7 @@ static void notify(struct tti_timer *timer)
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
 
-void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t index)
+void tti_lane_queue_init(struct tti_lane_queue *q, struct tti_group *group, int32_t index)
 {
     atomic_init(&q->state, 0);
     pthread_mutex_init(&q->lock, NULL);
@@ -526,7 +526,7 @@ void tti_lane_init(struct tti_lane_queue *q, struct tti_group *group, int32_t in
     tti_worker_init(&q->worker, serve);
 }
 
-void tti_lane_close(struct tti_lane_queue *q)
+void tti_lane_queue_close(struct tti_lane_queue *q)
 {
     tti_timer_stop(&q->timer);
     tti_worker_stop(&q->worker);

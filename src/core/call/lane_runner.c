@@ -22,7 +22,7 @@ static struct tti_lane_queue *lane_of(const struct tti_work *w)
 
 static bool try_finish(struct tti_work *w)
 {
-    return tti_lane_try_finish(lane_of(w), w);
+    return tti_lane_queue_try_finish(lane_of(w), w);
 }
 
 static void push(struct tti_work *w)
@@ -30,7 +30,7 @@ static void push(struct tti_work *w)
     /* seq_cst: pairs with put_open in lane.c; a thread that holds the work now pushes the lane when it opens the
      * work */
     atomic_fetch_or_explicit(&w->state, TTI_FLAG_PUSHED, memory_order_seq_cst);
-    tti_lane_push(lane_of(w));
+    tti_lane_queue_push(lane_of(w));
 }
 
 static bool poll_for_a_while(struct tti_work *w)
@@ -67,7 +67,7 @@ static bool wait_for(struct tti_work *w, int64_t until_ns)
         if (tti_work_ended(w)) {
             return true;
         }
-        if (!tti_lane_run_open(lane_of(w), w)) {
+        if (!tti_lane_queue_run_open(lane_of(w), w)) {
             tti_work_sleep(w, state, until_ns);
         }
     }

@@ -13,9 +13,9 @@ tutti_status tti_task_run(struct tti_task *t)
     tutti_status status = tti_task_complete(t);
     if (status != TUTTI_OK) {
         t->call.options.callback = NULL; /* nothing has started */
-    } else if ((status = tti_lane_enter(lane, t->op.timeout_ms, &t->op.begun_ns, t->call.error)) == TUTTI_OK) {
+    } else if ((status = tti_lane_queue_enter(lane, t->op.timeout_ms, &t->op.begun_ns, t->call.error)) == TUTTI_OK) {
         status = tti_task_perform(t);
-        tti_lane_leave(lane);
+        tti_lane_queue_leave(lane);
     }
     if (status == TUTTI_OK && t->signature && !t->is_staged && !t->on_host_engine && !t->call.group->compares_all) {
         tti_call_cache_store(t);

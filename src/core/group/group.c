@@ -381,7 +381,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
         g->global_ranks[r] = plan->parent ? plan->parent->global_ranks[plan->watch.ranks[r]] : r;
     }
     for (int32_t i = 0; i < g->lanes; i++) {
-        tti_lane_init(&g->lane_queues[i], g, i);
+        tti_lane_queue_init(&g->lane_queues[i], g, i);
     }
     tti_messages_init(&g->messages, g);
     pthread_mutex_init(&g->callback_lock, NULL);
@@ -400,7 +400,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
 static void quiesce(struct tti_group *g)
 {
     for (int32_t i = 0; i < g->lanes; i++) {
-        tti_lane_close(&g->lane_queues[i]);
+        tti_lane_queue_close(&g->lane_queues[i]);
     }
     tti_messages_close(&g->messages);
 }

@@ -25,7 +25,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
         !tti_cached_handle_retain(&entry->cached_handle)) {
         return slow_path(group, signature, options);
     }
-    if (!tti_lane_try_enter(entry->lane)) {
+    if (!tti_lane_queue_try_enter(entry->lane)) {
         tti_cached_handle_release(&entry->cached_handle);
         return slow_path(group, signature, options);
     }
@@ -35,7 +35,7 @@ tutti_status tti_call_cache_run(tutti_group *group, const struct tti_signature *
     tti_flight_call_begin(entry->tally);
     const tutti_status status = entry->run(entry->state, &entry->op, error);
     tti_flight_call_end(entry->tally, entry->op.sequence);
-    tti_lane_leave(entry->lane);
+    tti_lane_queue_leave(entry->lane);
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         tti_flight_call_failed(entry->tally, status);
         tti_group_note_in_use(entry->cached_handle.slot->object, &entry->op);
