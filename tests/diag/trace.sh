@@ -239,6 +239,26 @@ check_line err '^tutti run: rank 1 killed by SIGKILL after .* s \(pid [0-9]+\); 
 check_line dead ': PEER_DEAD$' "killed: the others"
 check_line prom '^tutti_operation_failures_total\{.*rank="0",operation="[a-z_]+"\} [1-9]$' "--metrics"
 
+# Counters to links: the link stays. One to the file of standard output or error adds to what the file holds.
+ln -s linked.prom "$work/link"
+run_tutti trace metrics -o "$work/link" "$work/killed"
+check_status 0 "metrics to a link to a file that is not there"
+echo old >"$work/linked.prom"
+run_tutti trace metrics -o "$work/link" "$work/killed"
+check_status 0 "metrics to a link to a file"
+check_equal "$(readlink "$work/link")" linked.prom "metrics to a link to a file"
+check_line linked.prom '^tutti_operations_total\{.*rank="0"' "metrics to a link to a file"
+check_no_line linked.prom '^old$' "metrics to a link to a file"
+for fd in 1 2; do
+    ln -sf "/proc/self/fd/$fd" "$work/standard"
+    { echo before; "$tutti" run -n 1 --metrics "$work/standard" "$program" done; echo after; } >"$work/out" 2>&1 </dev/null
+    check_equal "$(readlink "$work/standard")" "/proc/self/fd/$fd" "metrics to descriptor $fd"
+    check_equal "$(head -1 "$work/out") $(tail -1 "$work/out")" "before after" "metrics to descriptor $fd"
+    check_line out '^tutti_operations_total\{' "metrics to descriptor $fd"
+    "$tutti" trace metrics -o "$work/standard" "$work/killed" 2>&1 | cat >"$work/piped"
+    check_line piped '^tutti_operations_total\{' "metrics to descriptor $fd, a pipe"
+done
+
 # In a folder in memory, where files can have seals, too.
 if memory=$(mktemp -d -p /dev/shm records.XXXXXX 2>/dev/null); then # a name that other tests leave alone
     run_tutti run -n 2 --trace "$memory" "$program" done

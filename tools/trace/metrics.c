@@ -5,6 +5,7 @@
  * programs of one rank are added. Texts of a snapshot hold nothing that would need escaping.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,11 +80,32 @@ static bool write_to(FILE *out, const struct tti_record *records, size_t count)
     return fclose(out) == 0 && good;
 }
 
+/* For a path that is no regular file: a link, a terminal or a pipe is written to, not replaced. A link such as
+ * /dev/stdout may lead to the file of standard output or error. To open that one again would cut off what it holds, so
+ * the counters go to where the descriptor stands. */
+static FILE *open_in_place(const char *path)
+{
+    struct stat st;
+    struct stat standard;
+    const bool regular = stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && regular; fd++) {
+        if (fstat(fd, &standard) == 0 && standard.st_dev == st.st_dev && standard.st_ino == st.st_ino) {
+            const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+            FILE *out = copy >= 0 ? fdopen(copy, "w") : NULL;
+            if (copy >= 0 && !out) {
+                close(copy);
+            }
+            return out;
+        }
+    }
+    return fopen(path, "we");
+}
+
 bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a terminal or a pipe cannot be replaced */
-        return write_to(fopen(path, "we"), records, count);
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return write_to(open_in_place(path), records, count);
     }
     char *beside = NULL;
     if (asprintf(&beside, "%s.%d", path, (int)getpid()) < 0) {

@@ -53,7 +53,8 @@ void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t 
 void tti_record_json(FILE *out, const struct tti_record *records, size_t count);
 void tti_record_chrome(FILE *out, const struct tti_record *records, size_t count);
 
-/* metrics.c: `tutti trace metrics`; and the same into a file, which is complete at any time. False: with errno. */
+/* metrics.c: `tutti trace metrics`; and the same into a file, which is complete at any time unless `path` is a link, a
+ * terminal or a pipe. False: with errno. */
 void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count);
 bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count);
 
