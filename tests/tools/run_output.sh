@@ -85,6 +85,35 @@ check_count err '^tutti run: standard output cannot be written: No space left' 1
 status=$?
 check_status 125 "standard error on a full disk"
 
+# A reader that takes nothing: the launcher waits for it until --timeout or a signal, and says that output is lost.
+mkfifo "$work/unread"
+exec 3<>"$work/unread"
+run_unread() { # SIGNAL ARGS: a signal comes when the ranks have ended
+    local signal=$1
+    shift
+    : >"$work/err"
+    env --default-signal=INT "$tutti" run -n 2 -v "$@" >"$work/unread" 2>"$work/err" </dev/null 3>&- &
+    wait_for_lines err 'rank [01] (ended|exited)|incomplete' 2
+    [ "$signal" = none ] || kill -"$signal" $!
+    wait $!
+    status=$?
+}
+incomplete="^tutti run: the ranks' output is incomplete: its reader had not taken all of it before"
+run_unread none --timeout 5 "$rank" line 200000
+check_status 124 "output that is not read before --timeout"
+check_count err "$incomplete --timeout\$" 1 "output that is not read before --timeout"
+for name in INT TERM HUP; do
+    run_unread $name "$rank" line 200000
+    check_status $((128 + $(kill -l $name))) "output that is not read before SIG$name"
+    check_count err "$incomplete SIG$name\$" 1 "output that is not read before SIG$name"
+done
+run_unread TERM --max-restarts 1 --timeout 60 sh -c '"$0" line 200000
+    [ $TUTTI_RANK = 1 ] || exit 0; until grep -q "rank 0 ended" "$1"; do sleep 0.02; done; exit 7' "$rank" "$work/err"
+check_status 7 "a failed job whose output is not read before SIGTERM"
+check_line err "$incomplete SIGTERM\$" "a failed job whose output is not read before SIGTERM"
+check_no_line err restarting "a failed job whose output is not read before SIGTERM"
+exec 3>&-
+
 # Counters that cannot be written, also after --timeout.
 run_tutti run -n 2 --metrics "$work/none/metrics" true
 check_status 0 "--metrics that cannot be written"

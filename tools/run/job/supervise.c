@@ -381,12 +381,12 @@ static void supervise(struct tti_job *job, struct pollfd *entries)
 }
 
 /* Writes the output that is queued for the terminal; an impatient user may end that. After --timeout it writes only what
- * is taken at once. Returns whether all is written. */
-static bool flush(struct tti_job *job, struct pollfd *entries)
+ * is taken at once. Returns 0 if all is written, else the exit code that says what has ended it. */
+static int flush(struct tti_job *job, struct pollfd *entries)
 {
-    bool goes_on = true;
-    while (tti_output_pending(job->output) && goes_on) {
-        goes_on = tti_remaining_ms(job->timeout_deadline_ns) != 0;
+    int code = 0;
+    while (tti_output_pending(job->output) && code == 0) {
+        code = tti_remaining_ms(job->timeout_deadline_ns) == 0 ? TTI_EXIT_TIMEOUT : 0;
         entries[0] = (struct pollfd){.fd = job->signals->fd, .events = POLLIN};
         size_t count = 1 + tti_output_poll(job->output, entries + 1);
         if (poll(entries, count, tti_poll_ms(job->timeout_deadline_ns)) <= 0) {
@@ -396,10 +396,20 @@ static bool flush(struct tti_job *job, struct pollfd *entries)
         struct signalfd_siginfo info;
         if (entries[0].revents && read(job->signals->fd, &info, sizeof(info)) == (ssize_t)sizeof(info) &&
             (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP)) {
-            goes_on = false;
+            code = TTI_EXIT_SIGNAL + (int)info.ssi_signo;
         }
     }
-    return !tti_output_pending(job->output);
+    return tti_output_pending(job->output) ? code : 0;
+}
+
+/* Standard error may have room, although standard output has none. */
+static void report_unwritten(struct tti_job *job, struct pollfd *entries, int code)
+{
+    const bool late = code == TTI_EXIT_TIMEOUT;
+    tti_output_message(job->output, "the ranks' output is incomplete: its reader had not taken all of it before %s%s",
+                       late ? "--timeout" : "SIG", late ? "" : sigabbrev_np(code - TTI_EXIT_SIGNAL));
+    tti_output_poll(job->output, entries);
+    tti_output_handle(job->output, entries);
 }
 
 int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
@@ -422,6 +432,7 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
     };
     struct pollfd *entries = calloc(streams + 5, sizeof(*entries));
     int code = TTI_EXIT_FAILED;
+    int unwritten = 0;
     if (job.output && job.ranks && entries) {
         for (int i = 0; i < options->ranks; i++) {
             job.ranks[i].flight_fd = -1;
@@ -433,16 +444,19 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         close_terminal(&job);
         tti_output_drain(job.output);
         tti_job_find_first_failed(&job);
-        const bool flushed = flush(&job, entries);
+        unwritten = flush(&job, entries);
         tti_report_metrics(&job); /* after all lines, which may go to the same file */
-        if (flushed) {
+        if (unwritten != 0) {
+            report_unwritten(&job, entries, unwritten);
+        } else {
             flush(&job, entries);
         }
         code = tti_job_exit_code(&job);
+        code = code == 0 ? unwritten : code;
         code = code == 0 && tti_output_lost(job.output) ? TTI_EXIT_FAILED : code;
         tti_report_close(&job);
     }
-    *failed_by_rank = job.failed && job.launcher_code == 0 && job.forwarded == 0;
+    *failed_by_rank = job.failed && job.launcher_code == 0 && job.forwarded == 0 && unwritten == 0;
     *guard = job.guard;
     free(entries);
     free(job.ranks);
