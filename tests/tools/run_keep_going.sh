@@ -30,6 +30,9 @@ check_status 137 "without --keep-going"
 
 run_tutti run -n 3 --keep-going -- sh -c 'exit $((TUTTI_RANK + 3))'
 check_no_line err ' 0 go' "all fail"
+for index in 0 1 2; do
+    check_count err "^tutti run: rank $index exited with code $((index + 3)) after" 1 "all fail: each is named once"
+done
 [ "$status" -ge 3 ] && [ "$status" -le 5 ] || fail "all fail: exit code $status"
 
 run_tutti run -n 2 --keep-going -- sh -c 'exit $((TUTTI_RANK * 3))'

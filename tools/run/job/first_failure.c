@@ -134,11 +134,11 @@ void tti_job_find_first_failed(struct tti_job *job)
         }
     }
     if (worst) {
-        char what[200];
         job->first_failed = (int)(worst - job->ranks);
-        tti_job_describe(what, sizeof(what), worst->status, tti_job_rank_seconds(worst), (int)worst->pid);
-        if (!job->shutdown) {
+        if (!job->shutdown && !job->options->keep_going) { /* with --keep-going each failure has been printed */
+            char what[200];
             char last[300];
+            tti_job_describe(what, sizeof(what), worst->status, tti_job_rank_seconds(worst), (int)worst->pid);
             tti_job_last_operation(job, job->first_failed, last, sizeof(last));
             tti_output_message(job->output, "rank %d %s%s", job->first_failed, what, last);
         }

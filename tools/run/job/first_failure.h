@@ -14,7 +14,8 @@ bool tti_job_awaits_cause(struct tti_job *job);
 /* Notes which ranks may be the cause. Called at the first failure, before the job is ended. */
 void tti_job_find_suspects(struct tti_job *job);
 
-/* Names the rank that failed first as soon as all suspects have ended; with several nodes only notes it. */
+/* Names the rank that failed first as soon as all suspects have ended; with several nodes, and with --keep-going, only
+ * notes it. */
 void tti_job_find_first_failed(struct tti_job *job);
 
 /* Whether a failure was seen and all suspects have ended. */

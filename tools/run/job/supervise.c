@@ -170,7 +170,7 @@ static void reap(struct tti_job *job, pid_t first)
                 tti_job_record_end(job, rank, status);
                 const bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
                 failure = failure || failed;
-                if (failed && job->state == TTI_JOB_RUNNING && can_continue(job)) {
+                if (failed && job->state == TTI_JOB_RUNNING && job->options->keep_going) {
                     print_lost_rank(job, rank);
                 }
                 if (job->options->verbose && WIFEXITED(status) && WEXITSTATUS(status) == 0) {
