@@ -64,6 +64,23 @@ end
 check_status 0 "nohup"
 check_no_line out 'SIGHUP' "nohup"
 
+# Ranks that die of a signal that was passed on are not started again; ranks that handle it and fail later are.
+for name in USR1 USR2 TERM; do
+    start run -n 2 --max-restarts 1 sh -c 'echo ready; [ $TUTTI_RESTART_COUNT = 1 ] || exec sleep 120'
+    wait_for_lines out ready 2
+    kill -"$name" "$launcher"
+    end
+    check_status $((128 + $(kill -l "$name"))) "ranks that die of SIG$name"
+    check_no_line err restarting "ranks that die of SIG$name"
+done
+start run -n 2 --max-restarts 1 sh -c '
+    trap "exit 3" USR1; echo ready; [ $TUTTI_RESTART_COUNT = 1 ] && exit 0; while :; do sleep 0.05; done'
+wait_for_lines out ready 2
+kill -USR1 "$launcher"
+end
+check_status 0 "ranks that handle SIGUSR1 and fail"
+check_count err restarting 1 "ranks that handle SIGUSR1 and fail"
+
 # Whole groups: a rank's own children get the signal too.
 start run -n 1 sh -c 'trap : USR2; "$0" catch & wait; wait' "$rank"
 wait_for_lines out ready 1

@@ -55,9 +55,10 @@ struct tti_job {
     int64_t timeout_deadline_ns; /* --timeout */
     int64_t cause_deadline_ns;   /* until when the rank that left may end; 0 = no rank has ended because of it */
     int interrupts;
-    int forwarded;    /* the last ending signal that was passed on, 0 = none */
-    bool failed;      /* a rank has failed */
-    bool local_done;  /* nothing runs here any more, but the other nodes have not ended yet */
+    int forwarded;      /* the last ending signal that was passed on, 0 = none */
+    sigset_t passed_on; /* all signals that were */
+    bool failed;        /* a rank has failed */
+    bool local_done;    /* nothing runs here any more, but the other nodes have not ended yet */
     int first_failed; /* the rank of this node that failed first, -1 = not known (yet); counted from 0 as `ranks` is */
     struct tti_shutdown *shutdown; /* with the launchers of the other nodes; NULL = there are none */
     int launcher_code;             /* exit code when the launcher ended the job itself, 0 = it did not */

@@ -197,6 +197,7 @@ static void forward(struct tti_job *job, int number)
         kill_job(job);
         return;
     }
+    sigaddset(&job->passed_on, number);
     if (number != SIGUSR1 && number != SIGUSR2) {
         job->forwarded = number;
         if (job->local_done && job->launcher_code == 0) { /* no rank is here to make a failure of it */
@@ -412,6 +413,15 @@ static void report_unwritten(struct tti_job *job, struct pollfd *entries, int co
     tti_output_handle(job->output, entries);
 }
 
+/* Whether it makes sense to start the ranks again. A rank that has handled SIGUSR1 or SIGUSR2 may fail for another reason
+ * later; one that was killed by it did what its user said. */
+static bool is_failed_by_rank(const struct tti_job *job)
+{
+    const int status = job->first_failed >= 0 ? job->ranks[job->first_failed].status : 0;
+    const bool by_user = WIFSIGNALED(status) && sigismember(&job->passed_on, WTERMSIG(status)) == 1;
+    return job->failed && job->launcher_code == 0 && job->forwarded == 0 && !by_user;
+}
+
 int tti_run_job(const struct tti_run_options *options, const struct tti_job_identity *identity,
                 const struct tti_signals *signals, const char *path, struct tti_shutdown *shutdown, pid_t *guard,
                 bool *failed_by_rank)
@@ -456,7 +466,7 @@ int tti_run_job(const struct tti_run_options *options, const struct tti_job_iden
         code = code == 0 && tti_output_lost(job.output) ? TTI_EXIT_FAILED : code;
         tti_report_close(&job);
     }
-    *failed_by_rank = job.failed && job.launcher_code == 0 && job.forwarded == 0 && unwritten == 0;
+    *failed_by_rank = is_failed_by_rank(&job) && unwritten == 0;
     *guard = job.guard;
     free(entries);
     free(job.ranks);
