@@ -119,4 +119,26 @@ run_tutti run -n 1 --timeout 1 --grace 0.5 "$tutti" run -n 2 "$rank" stubborn
 check_status 124 "a nested launcher"
 check_no_processes "a nested launcher"
 
+# The outer launcher is killed: its guard spares that of the inner launcher, which has not yet ended its own job here.
+: >"$work/out"
+"$tutti" run -n 1 "$tutti" run -n 1 sh -c 'sleep 1000 & echo "inner $PPID"; wait' >"$work/out" 2>"$work/err" </dev/null &
+launcher=$!
+wait_for_lines out inner 1
+have_guards() { # with their names, and nothing open but what they need
+    outer=$(guard_of "$launcher")
+    inner=$(guard_of "$(sed -n 's/inner //p' "$work/out")")
+    [ -n "$outer" ] && [ -n "$inner" ] && [ "$(ls -m "/proc/$inner/fd")" = '0, 1, 2, 3' ]
+}
+checks=$((checks + 1))
+eventually have_guards || fail "there are not two guards"
+exec 9>"/proc/$inner/fd/3" # the guard waits for the end of the last writer
+kill -KILL "$launcher"
+wait "$launcher" 2>/dev/null
+check_gone "$outer" "the guard of the outer job"
+checks=$((checks + 1))
+alive "$inner" || fail "the guard of the inner job was killed"
+exec 9>&-
+check_gone "$inner" "the guard of the inner job"
+check_no_processes "the outer launcher was killed"
+
 finish

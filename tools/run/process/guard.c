@@ -11,6 +11,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,11 +32,23 @@ static void clean_up(const char *job_prefix)
     }
 }
 
+/* A launcher may be a rank of another job, whose guard kills all processes with that job's TUTTI_JOB. It must not kill
+ * this guard, which has to kill processes with another TUTTI_JOB first, and then ends by itself. So this guard overwrites
+ * the name where /proc shows it. */
+static void leave_outer_job(void)
+{
+    char *job = getenv("TUTTI_JOB");
+    if (job) {
+        memset(job, 'x', strlen(job));
+    }
+}
+
 static _Noreturn void guard_main(const char *job_prefix, int alive_fd)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    leave_outer_job();
     prctl(PR_SET_NAME, "tutti-guard");
     /* A reader of the launcher's output must not wait for the guard, so the guard closes all that it inherited. */
     int null = open("/dev/null", O_RDWR);
