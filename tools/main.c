@@ -5,25 +5,31 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include "run/exit_codes.h"
 #include "tools.h"
 
 struct command {
     const char *name;
     int (*main)(int argc, char **argv);
+    int unwritten; /* exit code if all went well, but standard output cannot be written */
     const char *summary;
 };
 
 static const struct command commands[] = {
-    {"run", tutti_tool_run, "start a program on several ranks, on one host or on several"},
-    {"check", tutti_tool_check, "test every collective on this machine"},
-    {"bench", tutti_tool_bench, "measure the collectives on this machine"},
-    {"trace", tutti_tool_trace, "show the current and latest operations of a job's ranks"},
-    {"info", tutti_tool_info, "show version, CPU, backends and settings"},
+    {"run", tutti_tool_run, TTI_EXIT_FAILED, "start a program on several ranks, on one host or on several"},
+    {"check", tutti_tool_check, EXIT_FAILURE, "test every collective on this machine"},
+    {"bench", tutti_tool_bench, EXIT_FAILURE, "measure the collectives on this machine"},
+    {"trace", tutti_tool_trace, EXIT_FAILURE, "show the current and latest operations of a job's ranks"},
+    {"info", tutti_tool_info, EXIT_FAILURE, "show version, CPU, backends and settings"},
 };
+
+/* What this process runs; NULL: help or version of the program itself. */
+static const struct command *running;
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -61,6 +67,7 @@ static int run(int argc, char **argv)
     char full_name[32];
     snprintf(full_name, sizeof(full_name), "tutti %s", command->name);
     argv[0] = full_name;
+    running = command;
     return command->main(argc, argv);
 }
 
@@ -87,9 +94,22 @@ static void open_standard_descriptors(void)
     }
 }
 
+/* At the end, also after --help, which ends the program within argp. Commands report errors that they notice earlier. */
+static void check_output(int code, void *unused)
+{
+    (void)unused;
+    const bool unwritten = fflush(stdout) != 0 || ferror(stdout);
+    if (code == 0 && unwritten) {
+        fprintf(stderr, "tutti%s%s: standard output cannot be written\n", running ? " " : "",
+                running ? running->name : "");
+        _exit(running ? running->unwritten : EXIT_FAILURE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     open_standard_descriptors();
+    on_exit(check_output, NULL);
     if (argc < 2) {
         print_usage(stderr);
         return TTI_EXIT_USAGE;

@@ -84,7 +84,7 @@ check_line err "'word' is not an option" "unknown word"
 "$tutti" info >/dev/full 2>"$work/err"
 status=$?
 check_status 1 "a full disk"
-check_line err 'cannot write the output' "a full disk"
+check_line err '^tutti info: standard output cannot be written$' "a full disk"
 
 # JSON, read by a parser that is not the one that wrote it.
 TUTTI_LANES=3 run_tutti info --json --config

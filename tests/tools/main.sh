@@ -31,6 +31,18 @@ for command in run check info; do
     check_equal "$(cat "$work/out")" "$(cat "$work/first")" "help $command is $command --help"
 done
 
+# On a full disk.
+for words in --help --version 'help trace' 'run --help' 'run -n 2 --dry-run true' 'bench --help' 'check --list' \
+    'check --backend local -n 2 --quick --filter barrier'; do
+    "$tutti" $words >/dev/full 2>"$work/err" </dev/null
+    status=$?
+    case $words in
+    run*) check_status 125 "$words" ;;
+    *) check_status 1 "$words" ;;
+    esac
+    check_line err '^tutti( [a-z]+)?: standard output cannot be written$' "$words"
+done
+
 run_tutti frobnicate
 check_status 2 "an unknown command"
 check_line err "^tutti: there is no command 'frobnicate'; .tutti --help. lists them$" "an unknown command"

@@ -69,7 +69,7 @@ static int show_group(void)
     }
     tutti_group_destroy(group, NULL);
     tutti_finalize(NULL);
-    return status == TUTTI_OK && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == TUTTI_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int tutti_tool_info(int argc, char **argv)
@@ -106,7 +106,7 @@ int tutti_tool_info(int argc, char **argv)
     }
     tti_settings_release(info->settings);
     free(info);
-    if (!good || fflush(stdout) != 0 || ferror(stdout)) {
+    if (!good) {
         fprintf(stderr, "tutti info: cannot write the output\n");
         return EXIT_FAILURE;
     }
