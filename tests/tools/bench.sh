@@ -108,6 +108,11 @@ run_tutti bench ping_pong,window,group -n 3 --sizes 8,64K --budget 5
 check_status 0 "patterns"
 check_count out '^# Out of bounds values : 0 OK$' 3 "patterns"
 check_count out '^ +[0-9]+ +[0-9]+ .* 0 ' 5 "patterns"
+run_tutti bench ping_pong,window,group -n 1 --sizes 8,64K --budget 5 -J "$work/alone.json"
+check_status 0 "patterns of one rank"
+check_count out '^# left out: it needs two ranks$' 2 "a rank alone has no partner"
+check_count out '^ +[0-9]+ +[0-9]+ .* 0 ' 1 "a rank alone has no partner"
+check_no_line alone.json '"(ping_pong|window)"' "a rank alone has no partner"
 run_tutti bench all_reduce -n 2 --sizes 64,8
 check_status 2 "sizes out of order"
 check_line err '^tutti bench: --sizes takes up to 64 sizes in ascending order, not '"'64,8'" "sizes out of order"

@@ -81,6 +81,19 @@ static bool run_row(struct tti_bench *b, int64_t count, struct tti_bench_result 
            (!(b->collective->traits & TTI_BENCH_IN_PLACE) || tti_bench_measure(b, count, true, &results[1]));
 }
 
+/* Why b->collective has no rows in this run; NULL: it has. */
+static const char *left_out(const struct tti_bench *b)
+{
+    const enum tti_bench_pattern pattern = b->collective->pattern;
+    if (b->options->async && pattern != TTI_BENCH_ONE_CALL) {
+        return "it has no asynchronous form";
+    }
+    if (b->size < 2 && (pattern == TTI_BENCH_PING_PONG || pattern == TTI_BENCH_WINDOW)) {
+        return "it needs two ranks";
+    }
+    return NULL;
+}
+
 /* All sizes of b->collective; sets *wrong. */
 static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong)
 {
@@ -92,9 +105,9 @@ static bool run_sizes(struct tti_bench *b, struct output *output, int64_t *wrong
     if (b->rank == 0) {
         tti_bench_print_title(b);
     }
-    if (options->async && b->collective->pattern != TTI_BENCH_ONE_CALL) {
+    if (left_out(b)) {
         if (b->rank == 0) {
-            printf("# left out: it has no asynchronous form\n");
+            printf("# left out: %s\n", left_out(b));
         }
         return true;
     }
