@@ -84,6 +84,14 @@ for backend in shm local; do
     check_line heap.json '"placement": "heap"' "$backend: heap"
 done
 
+# Each row has the backend and the placement of its own side.
+run_tutti bench all_reduce -n 2 --backend shm -b 64K -e 64K -i 2 --beside tutti:backend=null,placement=heap -J "$work/sides.json"
+check_status 0 "another backend beside"
+check_count sides.json '"backend": "null"' 2 "another backend beside"
+check_count sides.json '"backend": "shm"' 3 "another backend beside: the configuration and Tutti's rows"
+check_count sides.json '"placement": "heap"' 2 "another placement beside"
+check_count sides.json '"placement": "private"' 3 "another placement beside: the configuration and Tutti's rows"
+
 # Peers and options that are not available.
 run_tutti bench --beside unknown
 check_status 1 "an unknown peer"

@@ -44,9 +44,9 @@ static json_t *merge(json_t *object, json_t *other)
     return object;
 }
 
-static const char *placement(const struct tti_bench *b)
+static const char *placement(bool heap)
 {
-    return b->options->heap ? "heap" : "private";
+    return heap ? "heap" : "private";
 }
 
 /* The fields that only a table of collectives has. */
@@ -57,7 +57,7 @@ static json_t *table_config(const struct tti_bench *b, const struct tti_bench_ma
         json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:s}", "min_bytes", (json_int_t)o->least, "max_bytes",
                   (json_int_t)o->most, "factor", (json_int_t)o->factor, "type", tutti_dtype_name(o->dtype), "redop",
                   tutti_reduce_op_name(o->op), "root", o->root, "async", (int)o->async, "persistent",
-                  (int)o->persistent, "placement", placement(b), "wire", tti_tool_wire_name(o->wire));
+                  (int)o->persistent, "placement", placement(o->heap), "wire", tti_tool_wire_name(o->wire));
     if (b->beside) {
         config = merge(config, json_pack("{s:{s:s, s:o, s:o}}", "peer", "name", b->beside->name, "version",
                                          text(b->beside->version, strlen(b->beside->version)), "settings",
@@ -89,14 +89,15 @@ json_t *tti_bench_json_times(const struct tti_bench_times *times)
                      times->max_us);
 }
 
-/* The call: the same for Tutti and the peer in the row. */
-static json_t *call(const struct tti_bench *b, const struct tti_bench_result *r, const char *contender)
+/* The call of a contender. NULL: its backend is none of Tutti's. */
+static json_t *call(const struct tti_bench *b, const struct tti_bench_result *r, const char *contender,
+                    const char *backend, bool heap)
 {
-    return json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:i}", "contender", contender,
-                     "collective", b->collective->name, "backend", tutti_group_backend(b->group), "ranks", b->size,
-                     "size", (json_int_t)r->bytes, "count", (json_int_t)r->count, "type", tti_bench_type(b), "redop",
+    return json_pack("{s:s, s:s, s:s?, s:i, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:i}", "contender", contender,
+                     "collective", b->collective->name, "backend", backend, "ranks", b->size, "size",
+                     (json_int_t)r->bytes, "count", (json_int_t)r->count, "type", tti_bench_type(b), "redop",
                      tti_bench_redop(b), "root", tti_bench_root(b), "inplace", (int)r->in_place, "async",
-                     (int)b->options->async, "placement", placement(b), "iterations", r->iterations);
+                     (int)b->options->async, "placement", placement(heap), "iterations", r->iterations);
 }
 
 static json_t *measured(const struct tti_bench_times *time, double alg_bw, double bus_bw, int64_t wrong, int batch)
@@ -119,7 +120,8 @@ static json_t *roofline(const struct tti_bench_result *r)
 
 static json_t *own_row(const struct tti_bench *b, const struct tti_bench_result *r)
 {
-    json_t *row = merge(call(b, r, "tutti"), measured(&r->time, r->alg_bw, r->bus_bw, r->wrong, r->batch));
+    json_t *row = merge(call(b, r, "tutti", tutti_group_backend(b->group), b->options->heap),
+                        measured(&r->time, r->alg_bw, r->bus_bw, r->wrong, r->batch));
     row = merge(row, json_pack("{s:s?}", "algorithm", r->algorithm));
     if (b->options->async) {
         row = merge(row, json_pack("{s:o, s:o}", "submit_us", tti_bench_json_times(&r->submit), "sync_us",
@@ -131,7 +133,8 @@ static json_t *own_row(const struct tti_bench *b, const struct tti_bench_result 
 static json_t *peer_row(const struct tti_bench *b, const struct tti_bench_result *r)
 {
     const struct tti_bench_versus *v = &r->versus;
-    json_t *row = call(b, r, b->beside->label);
+    const char *backend = b->beside->is_tutti ? tutti_group_backend(b->beside->view.group) : NULL;
+    json_t *row = call(b, r, b->beside->label, backend, b->beside->heap);
     if (v->measured) {
         row = merge(row, measured(&v->time, v->alg_bw, v->bus_bw, v->wrong, v->batch));
         row = merge(row, json_pack("{s:{s:f, s:f, s:f, s:f}}", "versus", "ratio", v->ratio.median, "low", v->ratio.low,
@@ -139,9 +142,6 @@ static json_t *peer_row(const struct tti_bench *b, const struct tti_bench_result
     } else {
         row = merge(row, json_pack("{s:n, s:n, s:n, s:n, s:n, s:n}", "time_us", "alg_bw", "bus_bw", "wrong", "batch",
                                    "versus"));
-    }
-    if (row && !b->beside->is_tutti) {
-        json_object_set_new(row, "backend", json_null()); /* was Tutti's */
     }
     row = merge(row, json_pack("{s:n}", "algorithm"));
     return merge(row, roofline(r));
