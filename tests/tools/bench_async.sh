@@ -52,6 +52,14 @@ for backend in shm local; do
     check_async_json "$work/$backend.json" "$backend" 3 "$backend: JSON"
 done
 
+# With the limits of the machine.
+run_tutti bench all_reduce --async --roofline -n 2 -b 64K -e 64K -i 2
+check_status 0 "--roofline"
+check_line out '^# bound: ' "--roofline: what bound means"
+check_line out '^# .* sync +diff +ratio +bound +/bound +hop +algo$' "--roofline: columns"
+figures=" +$number +$number +$number +-?$number +$number +$number +$number +(near|far|same|both|-) +(-|[a-z_]+)"
+check_count out "^ +65536 +16384 +f32 +sum +-1 +(in|out)$time$figures\$" 2 "--roofline: rows"
+
 # The other form says so too.
 run_tutti bench barrier -n 2 --backend local -i 2 -J "$work/sync.json"
 check_status 0 "without --async"

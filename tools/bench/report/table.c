@@ -80,12 +80,16 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
     print_beside(b);
 }
 
-static void print_async_title(void)
+static void print_async_title(const struct tti_bench *b)
 {
-    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s %9s\n", "size", "count", "type", "redop",
-           "root", "place", "time", "algbw", "busbw", "#wrong", "submit", "p99", "sync", "diff", "ratio", "algo");
-    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s\n", "(B)", "(elements)", "", "", "", "",
-           "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(us)", "");
+    printf("#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s", "size", "count", "type", "redop", "root",
+           "place", "time", "algbw", "busbw", "#wrong", "submit", "p99", "sync", "diff", "ratio");
+    if (b->roofline) {
+        printf(" %9s %6s %4s", "bound", "/bound", "hop");
+    }
+    printf(" %9s\n#%11s %11s %8s %6s %5s %5s %9s %7s %7s %6s %8s %8s %9s %8s %6s%s\n", "algo", "(B)", "(elements)", "",
+           "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(us)", "",
+           b->roofline ? "      (us)" : "");
 }
 
 static void print_roofline_title(const struct tti_bench *b)
@@ -103,7 +107,7 @@ void tti_bench_print_title(const struct tti_bench *b)
 {
     printf("#\n# %s%s\n", b->collective->name, b->options->async ? ", asynchronous" : "");
     if (b->options->async) {
-        print_async_title();
+        print_async_title(b);
     } else if (b->roofline) {
         print_roofline_title(b);
     } else {
@@ -138,6 +142,16 @@ static const char *algorithm_of(const struct tti_bench_result *result)
     return result->algorithm ? result->algorithm : "-";
 }
 
+static void print_bound(const struct tti_bench_result *result)
+{
+    if (result->bound_us > 0) {
+        printf(" %9.2f %6.2f", result->bound_us, result->time.p50_us / result->bound_us);
+    } else {
+        printf(" %9s %6s", "-", "-");
+    }
+    printf(" %4s", tti_roofline_hop_class(result->hop_ns));
+}
+
 /* A line for each form, since a line has no room for both. */
 static void print_async(const struct tti_bench *b, const struct tti_bench_result *result)
 {
@@ -146,8 +160,12 @@ static void print_async(const struct tti_bench *b, const struct tti_bench_result
     print_call(b, result);
     printf(" %5s", result->in_place ? "in" : "out");
     print_result(result);
-    printf(" %8.2f %8.2f %9.2f %8.2f %6.2f %9s\n", result->submit.p50_us, result->submit.p99_us, sync, time - sync,
-           sync > 0 ? time / sync : 0, algorithm_of(result));
+    printf(" %8.2f %8.2f %9.2f %8.2f %6.2f", result->submit.p50_us, result->submit.p99_us, sync, time - sync,
+           sync > 0 ? time / sync : 0);
+    if (b->roofline) {
+        print_bound(result);
+    }
+    printf(" %9s\n", algorithm_of(result));
 }
 
 static void print_versus(const struct tti_bench_versus *versus)
@@ -167,12 +185,8 @@ static void print_roofline(const struct tti_bench *b, const struct tti_bench_res
     print_call(b, result);
     printf(" %5s", result->in_place ? "in" : "out");
     print_result(result);
-    if (result->bound_us > 0) {
-        printf(" %9.2f %6.2f", result->bound_us, result->time.p50_us / result->bound_us);
-    } else {
-        printf(" %9s %6s", "-", "-");
-    }
-    printf(" %4s %9s", tti_roofline_hop_class(result->hop_ns), algorithm_of(result));
+    print_bound(result);
+    printf(" %9s", algorithm_of(result));
     if (b->beside) {
         print_versus(&result->versus);
     }
