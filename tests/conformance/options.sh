@@ -49,6 +49,17 @@ expect 2 '-n 3, but the launcher has started 2 ranks' "$tutti" run -n 2 -- "$tut
 expect 1 '^0 passed, [1-9][0-9]* failed, 0 skipped$' env TUTTI_CHECK_SABOTAGE=all_reduce \
     "$tutti" check --backend shm -n 2 --quick --filter $cases
 
+# a backend in a plug-in file; each rank loads it
+plugins=$TUTTI_BUILD/tests/plugin
+expect 0 ': 1 rank, backend copying, ' "$tutti" check -n 1 --plugin "$plugins/copying.so" --backend copying --quick --filter $cases
+expect 1 "^tutti check: --plugin /no/such/file.so: backend_load: .*/no/such/file.so" "$tutti" check --plugin /no/such/file.so
+expect 1 "no_entry.so exports no tutti_backend_entry: it is no plug-in$" "$tutti" check --plugin "$plugins/no_entry.so"
+expect 1 "built for ABI" "$tutti" bench --plugin "$plugins/other_abi.so"
+expect 0 'copying' "$tutti" info --plugin "$plugins/copying.so"
+cd "$plugins" || exit 1 # a name without a slash is one of the current folder
+expect 0 '^ +64 +16 +f32 +sum .* 0 ' "$tutti" bench all_reduce -n 1 -i 2 -b 64 -e 64 --plugin copying.so --backend copying
+cd - >/dev/null || exit 1
+
 expect 0 '^all_reduce/types/f32/sum/301/in-place$' "$tutti" check --list
 expect 1 "there is no backend 'nosuch'; known are .*shm" "$tutti" check --backend nosuch
 expect 2 "-n takes a number from 1 to 1024, not '0'" "$tutti" check -n 0

@@ -35,7 +35,8 @@ enum {
     OPTION_BUDGET,
     OPTION_PEER_START,
     OPTION_WIRE,
-    OPTION_PERSISTENT
+    OPTION_PERSISTENT,
+    OPTION_PLUGIN
 };
 
 static const struct argp_option argp_options[] = {
@@ -67,6 +68,7 @@ static const struct argp_option argp_options[] = {
      "(default full)",
      0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Use this backend (default auto; `tutti info` lists all)", 0},
+    {"plugin", OPTION_PLUGIN, "FILE", 0, "Load the backend in this plug-in file; --backend chooses it by its name", 0},
     {"device", OPTION_DEVICE, "NAME", 0,
      "Place the buffers on this device: cpu, cuda or rocm (default auto: on the CPU, or on a device if the backend "
      "takes no CPU tensors)",
@@ -257,6 +259,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
+        return 0;
+    case OPTION_PLUGIN:
+        tti_plugin_option(state, argument);
         return 0;
     case OPTION_DEVICE:
         options->device = tti_device_option(state, argument);

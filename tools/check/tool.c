@@ -16,10 +16,20 @@
 #include "common/options.h"
 #include "tools.h"
 
-enum { OPTION_BACKEND = 256, OPTION_QUICK, OPTION_FILTER, OPTION_SEED, OPTION_LIST, OPTION_TIMEOUT, OPTION_DEVICE };
+enum {
+    OPTION_BACKEND = 256,
+    OPTION_QUICK,
+    OPTION_FILTER,
+    OPTION_SEED,
+    OPTION_LIST,
+    OPTION_TIMEOUT,
+    OPTION_DEVICE,
+    OPTION_PLUGIN
+};
 
 static const struct argp_option argp_options[] = {
     {"backend", OPTION_BACKEND, "NAME", 0, "Test this backend (default auto; `tutti info` lists all)", 0},
+    {"plugin", OPTION_PLUGIN, "FILE", 0, "Load the backend in this plug-in file; --backend chooses it by its name", 0},
     {"device", OPTION_DEVICE, "NAME", 0,
      "Place the tensors on this device: cpu, cuda or rocm (default auto: on the CPU, or on a device if the backend "
      "takes no CPU tensors)",
@@ -43,6 +53,7 @@ static const char argp_doc[] = "Run the conformance suite on this machine: every
                                "Examples:\n"
                                "  tutti check --quick\n"
                                "  tutti check --backend shm -n 8\n"
+                               "  tutti check --plugin ./mine.so --backend mine -n 4\n"
                                "  tutti check --backend shm -n 2 --device cuda\n"
                                "  tutti check --backend local -n 4 --filter all_reduce/sizes\n"
                                "  mpirun -n 4 tutti check";
@@ -56,6 +67,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
+        return 0;
+    case OPTION_PLUGIN:
+        tti_plugin_option(state, argument);
         return 0;
     case OPTION_DEVICE:
         options->device = tti_device_option(state, argument);

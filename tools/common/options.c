@@ -3,10 +3,12 @@
 #include "common/options.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tutti/backend.h>
 
 #include "base/number.h"
 #include "tools.h"
@@ -70,4 +72,15 @@ int tti_word_option(struct argp_state *state, const char *option, const char *wo
     }
     argp_error(state, "%s takes %s, not '%s'", option, list, text);
     return 0;
+}
+
+void tti_plugin_option(struct argp_state *state, const char *file)
+{
+    char path[PATH_MAX];
+    tutti_error error;
+    /* the loader looks for a name without a slash in the folders of the system's libraries */
+    snprintf(path, sizeof(path), "%s%s", strchr(file, '/') ? "" : "./", file);
+    if (tutti_backend_load(path, &error) != TUTTI_OK) {
+        argp_failure(state, 1, 0, "--plugin %s: %s", file, error.message);
+    }
 }

@@ -21,4 +21,7 @@ int64_t tti_duration_option(struct argp_state *state, const char *option, const 
 /* The number, from 0, of one of the words that `words` lists ("spin|sleep"). */
 int tti_word_option(struct argp_state *state, const char *option, const char *words, const char *text);
 
+/* Loads the backend in a plug-in file. If that fails, prints the reason and ends the program with 1. */
+void tti_plugin_option(struct argp_state *state, const char *file);
+
 #endif

@@ -9,7 +9,7 @@
 #include "common/options.h"
 #include "tools.h"
 
-enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE, OPTION_GROUP };
+enum { OPTION_JSON = 256, OPTION_CONFIG, OPTION_CALIBRATE, OPTION_GROUP, OPTION_PLUGIN };
 
 struct choices {
     bool json;
@@ -26,6 +26,7 @@ static const struct argp_option argp_options[] = {
     {"group", OPTION_GROUP, NULL, 0,
      "Join the job that the environment describes, and describe only its group; on all ranks of the job", 0},
     {"json", OPTION_JSON, NULL, 0, "Print as JSON", 0},
+    {"plugin", OPTION_PLUGIN, "FILE", 0, "Load the backend in this plug-in file, and show it among the others", 0},
     {0},
 };
 
@@ -44,6 +45,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_GROUP:
         choices->group = true;
+        return 0;
+    case OPTION_PLUGIN:
+        tti_plugin_option(state, argument);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is not an option; tutti info takes no other arguments", argument);
