@@ -99,6 +99,31 @@ static void types(struct tti_check *c, const struct tti_check_collective *collec
     }
 }
 
+/* Large reductions by other operators and of other types than the sums of `sizes`, in place at one size and out of place
+ * at the other. The reference rounds bf16 slowly: its tensors are small ones only. */
+static void large_types(struct tti_check *c, const struct tti_check_collective *collective)
+{
+    static const struct {
+        tutti_dtype dtype;
+        tutti_reduce_op op;
+    } kinds[] = {{TUTTI_F32, TUTTI_AVG},     {TUTTI_I64, TUTTI_SUM},        {TUTTI_F32, TUTTI_MAX},
+                 {TUTTI_F32, TUTTI_PRODUCT}, {TUTTI_F32, TUTTI_PREMUL_SUM}, {TUTTI_F64, TUTTI_SUM},
+                 {TUTTI_F64, TUTTI_AVG},     {TUTTI_I64, TUTTI_AVG},        {TUTTI_BF16, TUTTI_SUM},
+                 {TUTTI_BF16, TUTTI_AVG}};
+    static const int64_t bytes[] = {300024, 1200024};
+    if (!(collective->traits & TTI_CHECK_REDUCES)) {
+        return;
+    }
+    for (size_t k = 0; k < (c->quick ? 2 : sizeof(kinds) / sizeof(kinds[0])); k++) {
+        for (size_t i = 0; i < (c->quick || kinds[k].dtype == TUTTI_BF16 ? 1 : 2); i++) {
+            struct tti_check_plan p = tti_check_plan_1d(kinds[k].dtype, kinds[k].op, bytes[i]);
+            p.shape[0] /= (int64_t)tutti_dtype_size(p.dtype) * (collective->traits & TTI_CHECK_JOINS ? c->size : 1);
+            p.in_place = (k + i) % 2 == 1;
+            one(c, collective, "large-types", &p);
+        }
+    }
+}
+
 static void sizes(struct tti_check *c, const struct tti_check_collective *collective)
 {
     static const int64_t bytes[] = {0,      4,      8,      32,     36,      40,      64,      92,
@@ -131,8 +156,13 @@ static void sizes(struct tti_check *c, const struct tti_check_collective *collec
     }
     if ((collective->traits & TTI_CHECK_HUGE) && !c->quick) {
         const int64_t elements = (int64_t)32 << 18;
-        const struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, joins ? elements / c->size : elements);
+        struct tti_check_plan p = tti_check_plan_1d(TUTTI_F32, op, joins ? elements / c->size : elements);
         one(c, collective, "huge", &p);
+        if (collective->traits & TTI_CHECK_IN_PLACE) {
+            p.shape[0] /= 4;
+            p.in_place = true;
+            one(c, collective, "huge", &p);
+        }
     }
 }
 
@@ -303,6 +333,7 @@ void tti_check_regular_cases(struct tti_check *c, const struct tti_check_collect
     } else {
         types(c, collective);
         sizes(c, collective);
+        large_types(c, collective);
         roots(c, collective);
         values(c, collective);
     }
