@@ -36,5 +36,13 @@ expect 1 '^FAILED all_reduce/large-types/f32/avg/' avg all_reduce/large-types --
 expect 0 '^[1-9][0-9]* passed, 0 failed, 0 skipped$' none all_reduce/huge
 expect 1 '^FAILED all_reduce/huge/.*/in-place$' in_place all_reduce/huge
 
+# A rank that hangs for ten times the deadline ends the run, and its case counts as failed.
+expect 1 '^tutti check: rank [01]: deadlines/late/3: the rank hangs: no step for 20 s; its latest operation: (all_reduce|barrier) .*, not ended$' \
+    hang deadlines/late/3 --timeout 2
+if ! grep -q '^0 passed, 1 failed, 0 skipped$' "$scratch/out"; then
+    echo "FAILED: the hanging case is not counted"
+    failures=$((failures + 1))
+fi
+
 echo "$failures failures"
 [ "$failures" -eq 0 ]

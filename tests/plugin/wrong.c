@@ -4,6 +4,7 @@
  *
  *   avg       a large average has a wrong last element
  *   in_place  so has a large all_reduce in place
+ *   hang      collectives have no deadline
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -36,7 +37,14 @@ static tutti_status spoil(tutti_status status, const tutti_op *op)
 
 static tutti_status run(void *state, tutti_op *op, tutti_error *error)
 {
+    op->timeout_ms = has_fault("hang") ? -1 : op->timeout_ms;
     return spoil(right->ops->run(state, op, error), op);
+}
+
+static int32_t start(void *state, tutti_op *op)
+{
+    op->timeout_ms = has_fault("hang") ? -1 : op->timeout_ms;
+    return right->ops->start(state, op);
 }
 
 static tutti_status finish(void *state, tutti_op *op, tutti_error *error)
@@ -54,6 +62,7 @@ const tutti_backend *tutti_backend_entry(void)
     }
     ops = *right->ops;
     ops.run = run;
+    ops.start = start;
     ops.finish = finish;
     wrong = *right;
     wrong.name = "wrong";

@@ -21,6 +21,7 @@
 #include "check/operation/completion.h"
 #include "check/report.h"
 #include "check/sabotage.h"
+#include "check/watchdog.h"
 #include "common/arena.h"
 #include "common/devices.h"
 #include "info/info.h"
@@ -62,9 +63,12 @@ bool tti_check_begin(struct tti_check *c, const char *format, ...)
         puts(full);
         return false;
     }
+    tti_check_watchdog_hold(c->watchdog);
+    tti_check_watchdog_case(c->watchdog, c->collective, c->name, c->report);
     if (c->report) {
         tti_check_report_progress(c->report, c->collective, c->name);
     }
+    tti_check_watchdog_release(c->watchdog);
     c->key = tti_check_hash(full, strlen(full), c->options->seed);
     c->failed = false;
     c->skipped = false;
@@ -122,6 +126,7 @@ void tti_check_fail(struct tti_check *c, const char *format, ...)
 
 bool tti_check_status(struct tti_check *c, const char *what, tutti_status status, tutti_status wanted)
 {
+    tti_check_watchdog_step();
     tutti_status seen = status;
     if (tti_check_sabotaged(c, TTI_CHECK_SPOIL_STATUS)) {
         seen = status == TUTTI_INTERNAL ? TUTTI_OK : TUTTI_INTERNAL;
@@ -309,7 +314,9 @@ void tti_check_end(struct tti_check *c)
         const enum tti_check_outcome outcome = words[FAILED]    ? TTI_CHECK_FAILED
                                                : words[SKIPPED] ? TTI_CHECK_SKIPPED
                                                                 : TTI_CHECK_PASSED;
+        tti_check_watchdog_hold(c->watchdog);
         tti_check_report_add(c->report, c->collective, c->name, outcome, tti_now_ns() - case_started_ns);
+        tti_check_watchdog_release(c->watchdog);
     }
 }
 
@@ -350,42 +357,62 @@ static void print_head(const struct tti_check *c)
     fflush(stdout);
 }
 
+/* The last report: the watchdog prints none behind it. */
+static bool finish_report(struct tti_check *c)
+{
+    tti_check_watchdog_hold(c->watchdog);
+    tti_check_watchdog_case(c->watchdog, "suite", "end", NULL);
+    const bool passed = tti_check_report_finish(c->report, c->stopped ? "Stopped early; see above." : NULL);
+    tti_check_watchdog_release(c->watchdog);
+    free(c->report);
+    c->report = NULL;
+    return passed && !c->stopped;
+}
+
+static bool run_suite(struct tti_check *c)
+{
+    if (tti_control_group(c->parent, &c->world, &c->error) != TUTTI_OK) {
+        fprintf(stderr, "tutti check: rank %d: no group on the CPU beside the one on the device: %s\n", c->rank,
+                c->error.message);
+        return false;
+    }
+    if (c->rank == 0) {
+        c->report = tti_check_report_create(tti_check_collectives_count);
+        if (!c->report) {
+            fprintf(stderr, "tutti check: no memory for the report\n");
+            exit(1);
+        }
+    }
+    if (make_group(c)) {
+        if (c->report) {
+            print_head(c);
+        }
+        all_cases(c);
+    }
+    const bool passed = c->report && finish_report(c);
+    if (c->group) {
+        tutti_group_destroy(c->group, NULL);
+    }
+    tti_arena_close(c->arena);
+    /* Also keeps every rank until rank 0 has printed: a launcher ends a job when its first rank fails. */
+    int64_t result = c->rank == 0 && !passed;
+    const bool good = agree(c, &result, 1) == TUTTI_OK && result == 0;
+    tti_control_group_end(c->parent, c->world);
+    return good;
+}
+
 bool tti_check_rank(const struct tti_check_options *options, tutti_group *parent)
 {
     struct tti_check c = {.options = options, .parent = parent, .quick = options->quick, .collective = "suite"};
     c.rank = tutti_group_rank(parent);
     c.size = tutti_group_size(parent);
-    if (tti_control_group(parent, &c.world, &c.error) != TUTTI_OK) {
-        fprintf(stderr, "tutti check: rank %d: no group on the CPU beside the one on the device: %s\n", c.rank,
-                c.error.message);
-        return false;
+    c.watchdog = tti_check_watchdog_start(c.rank, options->timeout_ms);
+    if (!c.watchdog) {
+        fprintf(stderr, "tutti check: no memory or no thread for the watchdog\n");
+        exit(1);
     }
-    if (c.rank == 0) {
-        c.report = tti_check_report_create(tti_check_collectives_count);
-        if (!c.report) {
-            fprintf(stderr, "tutti check: no memory for the report\n");
-            exit(1);
-        }
-    }
-    if (make_group(&c)) {
-        if (c.report) {
-            print_head(&c);
-        }
-        all_cases(&c);
-    }
-    bool passed = false;
-    if (c.report) {
-        passed = tti_check_report_finish(c.report, c.stopped ? "Stopped early; see above." : NULL) && !c.stopped;
-        free(c.report);
-    }
-    if (c.group) {
-        tutti_group_destroy(c.group, NULL);
-    }
-    tti_arena_close(c.arena);
-    /* Also keeps every rank until rank 0 has printed: a launcher ends a job when its first rank fails. */
-    int64_t result = c.rank == 0 && !passed;
-    const bool good = agree(&c, &result, 1) == TUTTI_OK && result == 0;
-    tti_control_group_end(parent, c.world);
+    const bool good = run_suite(&c);
+    tti_check_watchdog_stop(c.watchdog);
     return good;
 }
 

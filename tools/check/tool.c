@@ -40,7 +40,9 @@ static const struct argp_option argp_options[] = {
      "Run only the cases with TEXT in their names, as in all_reduce/types/f32/sum/301", 0},
     {"seed", OPTION_SEED, "N", 0, "Generate the random data and sequences from seed N (default 1)", 0},
     {"timeout", OPTION_TIMEOUT, "S", 0,
-     "Count an operation as hanging after S seconds, also as in 0.5, 5m (default 60)", 0},
+     "Let an operation fail after S seconds, also as in 0.5, 5m (default 60); a rank without a step for 10 times as "
+     "long, at least 20 s, hangs and ends the run",
+     0},
     {"list", OPTION_LIST, NULL, 0, "Print the names of the cases, and run nothing", 0},
     {0}};
 

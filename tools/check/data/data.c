@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "check/reference/float_format.h"
+#include "check/watchdog.h"
 
 #define GOLDEN 0x9e3779b97f4a7c15u
 
@@ -176,6 +177,7 @@ void tti_check_generate(void *out, tutti_dtype dtype, enum tti_check_pattern pat
 {
     const size_t item = tutti_dtype_size(dtype);
     unsigned char *bytes = out;
+    tti_check_watchdog_step();
     raw_bytes(bytes, key, first * item, count * item);
     if (dtype == TUTTI_BOOL) {
         for (size_t i = 0; i < count; i++) {

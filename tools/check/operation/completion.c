@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "check/data/data.h"
 #include "check/reference/expect.h"
+#include "check/watchdog.h"
 
 /* Longer than any operation may take, so that behind it a promise counts as broken; and shorter than the other ranks
  * wait at the end of the case. */
@@ -153,6 +154,7 @@ void tti_check_pending_init(struct tti_check *c, struct tti_check_pending *f, en
 
 void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, const struct tti_check_operation *o)
 {
+    tti_check_watchdog_step();
     f->options.flags = o->flags;
     f->options.tag = o->user_tag;
     f->options.scale = o->scale;
@@ -176,6 +178,7 @@ void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, c
 
 tutti_status tti_check_pending_wait(struct tti_check *c, struct tti_check_pending *f)
 {
+    tti_check_watchdog_step();
     if (!f->work) {
         return f->started;
     }
