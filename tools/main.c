@@ -10,7 +10,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
-#include "run/exit_codes.h"
+#include "common/exit_codes.h"
 #include "tools.h"
 
 struct command {
