@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * No memory on one rank. For the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks, and
- * no value written; that rank has no data to send, and with memory again the group works. At any allocation while
+ * no value written; that rank has no data to send, and with memory again the group works. For the engine's scratch
+ * memory: a sentence that is not about the tensor. At any allocation while
  * messages are posted: no rank waits in vain, and nothing uses the messages after the call.
  */
 #include "api/group/init_processes.h"
@@ -9,10 +10,11 @@
 #include <stdbool.h>
 #include <tutti/recovery.h>
 
-#define RANKS  3
-#define COUNT  200
-#define LARGE  100000
-#define BLOCKS 64
+#define RANKS     3
+#define COUNT     200
+#define LARGE     100000
+#define BLOCKS    64
+#define SCRATCHES 6
 
 static _Thread_local int fails_in; /* so many allocations of this thread; 0: none */
 
@@ -88,6 +90,23 @@ static bool interrupt(tutti_group *world, int32_t rank, int n)
     return enough;
 }
 
+/* The engine has no memory for a compact tensor: its sentence does not speak of a strided one. */
+static void lack_scratch(tutti_group *world, int32_t rank, int n)
+{
+    static float values[LARGE * RANKS];
+    const int64_t count = LARGE * RANKS;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
+    tutti_group *g = NULL;
+    tutti_error e;
+    EXPECT_OK(tutti_group_split(world, 0, rank, NULL, &g, &e));
+    fails_in = rank == 1 ? n : 0;
+    tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e));
+    fails_in = 0;
+    EXPECT(rank != 1 || strstr(e.message, "strided") == NULL);
+    EXPECT_OK(tutti_barrier(world, NULL));
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+}
+
 static void run(int32_t rank, void *user)
 {
     int64_t count = COUNT;
@@ -111,6 +130,9 @@ static void run(int32_t rank, void *user)
     EXPECT(x[0] == 1 && x[2 * COUNT - 2] == 1);
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
     EXPECT(x[0] == RANKS && x[1] == 1 && x[2 * COUNT - 2] == RANKS);
+    for (int n = 1; n <= SCRATCHES; n++) {
+        lack_scratch(g, rank, n);
+    }
     for (int n = 1; !interrupt(g, rank, n); n++) {
     }
     EXPECT_OK(tutti_group_destroy(g, NULL));

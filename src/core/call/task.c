@@ -54,12 +54,19 @@ void *tti_task_stand_in(struct tti_task *t, const DLTensor *tensor, const char *
     return side->memory;
 }
 
-static tutti_status no_memory(struct tti_task *t)
+/* Before the call runs: an engine without memory for itself sets op.failed, too, and writes a sentence of its own. */
+static const struct tti_side *stand_in_without_memory(const struct tti_task *t)
 {
-    const struct tti_side *side = &t->sides[0];
-    if (side->memory && t->side_count > 1) {
-        side = &t->sides[1];
+    for (int32_t i = 0; i < t->side_count && t->op.failed == TUTTI_NO_MEMORY; i++) {
+        if (!t->sides[i].memory) {
+            return &t->sides[i];
+        }
     }
+    return NULL;
+}
+
+static tutti_status no_memory(struct tti_task *t, const struct tti_side *side)
+{
     return tti_error_set(t->call.error, TUTTI_NO_MEMORY,
                          "%s: no memory to pack the strided tensor %s (%zu bytes); a compact one needs none",
                          t->function, side->name, side->bytes);
@@ -356,8 +363,9 @@ tutti_status tti_task_perform(struct tti_task *t)
     if (engine_has_failed(t)) {
         t->op.failed = TUTTI_REVOKED;
     }
-    if (t->op.failed == TUTTI_NO_MEMORY && !can_report(t)) {
-        status = no_memory(t);
+    const struct tti_side *lacking = stand_in_without_memory(t);
+    if (lacking && !can_report(t)) {
+        status = no_memory(t, lacking);
         if (t->call.group_size > 1) { /* a rank alone has nobody who would wait */
             fail_group(t);
         }
@@ -375,8 +383,8 @@ tutti_status tti_task_perform(struct tti_task *t)
         return give_up(t, status);
     }
     status = run(t);
-    if (status == TUTTI_NO_MEMORY && t->op.failed == TUTTI_NO_MEMORY) {
-        return no_memory(t);
+    if (status == TUTTI_NO_MEMORY && lacking) {
+        return no_memory(t, lacking);
     }
     for (int32_t i = 0; i < t->side_count && status == TUTTI_OK; i++) {
         if (t->sides[i].unpack) {
