@@ -2,11 +2,13 @@
 /*
  * No memory on one rank. For the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks, and
  * no value written; that rank has no data to send, and with memory again the group works. For the engine's scratch
- * memory: a sentence that is not about the tensor. At any allocation while
- * messages are posted: no rank waits in vain, and nothing uses the messages after the call.
+ * memory: a sentence that is not about the tensor. At any allocation while messages are posted: no rank waits in vain,
+ * and nothing uses the messages after the call. At any allocation of any thread during a large all_reduce, Gloo's thread
+ * included: NO_MEMORY there, and every rank suspects that rank.
  */
 #include "api/group/init_processes.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <tutti/recovery.h>
 
@@ -15,11 +17,18 @@
 #define LARGE     100000
 #define BLOCKS    64
 #define SCRATCHES 6
+#define ROUNDS    60
 
-static _Thread_local int fails_in; /* so many allocations of this thread; 0: none */
+static _Thread_local int fails_in;      /* so many allocations of this thread; 0: none */
+static _Atomic long allowed = LONG_MAX; /* so many allocations of all threads, before one fails */
+static _Atomic bool fails_on;           /* all later ones fail, too */
 
 static bool allocation_fails(void)
 {
+    const long left = atomic_fetch_sub(&allowed, 1);
+    if (left == 0 || (left < 0 && atomic_load(&fails_on))) {
+        return true;
+    }
     const bool now = fails_in == 1; /* the next one succeeds */
     fails_in -= fails_in > 0;
     return now;
@@ -29,6 +38,17 @@ static bool allocation_fails(void)
 #include "time_limits.h"
 
 static char store[64];
+
+static tutti_group *join(const char *backend, const char *at, int32_t rank)
+{
+    tutti_group *g = NULL;
+    tutti_error e;
+    const tutti_status status = tutti_init(
+        TUTTI_CONFIG(.backend = backend, .store = at, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
+        &e);
+    test_status(__FILE__, __LINE__, "init", status, TUTTI_OK, &e, "");
+    return g;
+}
 
 /* Overwrites what has been freed. */
 static void reuse(size_t bytes)
@@ -113,16 +133,13 @@ static void run(int32_t rank, void *user)
     int64_t stride = 2;
     float x[2 * COUNT];
     DLTensor t = tutti_tensor_1d(x, &count, TUTTI_F32);
-    tutti_group *g = NULL;
     tutti_error e;
     (void)user;
     t.strides = &stride;
     for (int i = 0; i < 2 * COUNT; i++) {
         x[i] = 1;
     }
-    EXPECT_OK(tutti_init(
-        TUTTI_CONFIG(.backend = "gloo", .store = store, .rank = rank, .world_size = RANKS, .timeout_ms = LONG_MS), &g,
-        &e));
+    tutti_group *g = join("gloo", store, rank);
     fails_in = rank == 1;
     const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e));
     EXPECT(fails_in == 0 && status == (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH));
@@ -138,10 +155,53 @@ static void run(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(g, NULL));
 }
 
+/* Rank 1 has memory for so many allocations during a large all_reduce. The other ranks learn it over their connections
+ * with that rank, which ends them if it cannot send a notification. `world` is over another backend: no thread of Gloo
+ * serves it in rank 1. */
+static void starve(tutti_group *world, int32_t rank, int n, bool for_long)
+{
+    static float values[LARGE * RANKS];
+    const int64_t count = LARGE * RANKS;
+    char at[96];
+    tutti_error e;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
+    snprintf(at, sizeof(at), "%s-%d-%d", store, n, for_long);
+    tutti_group *g = join("gloo", at, rank);
+    EXPECT_OK(tutti_barrier(world, NULL));
+    if (rank == 1) {
+        atomic_store(&fails_on, for_long);
+        atomic_store(&allowed, n);
+    }
+    const tutti_status status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e));
+    atomic_store(&allowed, LONG_MAX);
+    if (rank == 1) {
+        EXPECT(status == TUTTI_OK || (status == TUTTI_NO_MEMORY && (e.suspect == -1 || e.suspect == 1)));
+    } else {
+        EXPECT(status == TUTTI_OK || status == TUTTI_MISMATCH || status == TUTTI_REVOKED || status == TUTTI_PEER_DEAD);
+        EXPECT(status == TUTTI_OK || e.suspect == 1);
+    }
+    EXPECT_OK(tutti_barrier(world, NULL));
+    EXPECT_OK(tutti_group_destroy(g, NULL));
+}
+
+static void run_starved(int32_t rank, void *user)
+{
+    char at[96];
+    (void)user;
+    snprintf(at, sizeof(at), "%s-world", store);
+    tutti_group *world = join("shm", at, rank);
+    for (int n = 0; n < ROUNDS; n++) {
+        starve(world, rank, n, false);
+        starve(world, rank, n, true);
+    }
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
 int main(void)
 {
     test_stand_alone();
     snprintf(store, sizeof(store), "unix:gloo-no-memory-%ld", (long)getpid());
     test_processes("no memory", RANKS, run, NULL);
+    test_processes("starved", RANKS, run_starved, NULL);
     return test_result();
 }

@@ -22,7 +22,7 @@ namespace
 {
 
 /* The exception as a status with its sentence. Only for catch blocks. */
-tutti_status caught(tutti_error *error, const char *what) noexcept
+tutti_status caught(tutti_error *error, int rank, const char *what) noexcept
 {
     try {
         throw;
@@ -32,7 +32,12 @@ tutti_status caught(tutti_error *error, const char *what) noexcept
         }
         return e.error().status;
     } catch (const std::bad_alloc &) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "gloo: no memory for %s", what);
+        const tutti_status status =
+            tti_error_set(error, TUTTI_NO_MEMORY, "gloo: rank %d has no memory for %s", rank, what);
+        if (error) {
+            error->suspect = rank;
+        }
+        return status;
     } catch (const std::exception &e) {
         return tti_error_set(error, TUTTI_BACKEND, "gloo: %s: %.300s", what, e.what());
     } catch (...) {
@@ -47,7 +52,7 @@ tutti_status guarded(Group *g, const char *what, tutti_error *error, Function fu
     try {
         return function();
     } catch (...) {
-        const tutti_status status = caught(error, what);
+        const tutti_status status = caught(error, g->rank, what);
         error->scope = TUTTI_SCOPE_GROUP;
         g->fail(*error);
         return status;
@@ -94,7 +99,7 @@ static tutti_status gloo_open(const tutti_open_info *info, void **state, tutti_e
         *state = new State(info, tti_deadline_ns(tti_now_ns(), info->timeout_ms));
         return TUTTI_OK;
     } catch (...) {
-        return caught(error, "the connections of a group");
+        return caught(error, info->rank, "the connections of a group");
     }
 }
 

@@ -141,6 +141,8 @@ void Group::connect(const tutti_open_info *info, int64_t deadline_ns)
         context.connectFullMesh(store, device);
     } catch (const Failure &) {
         throw;
+    } catch (const std::bad_alloc &) {
+        throw;
     } catch (const std::exception &e) {
         const std::shared_ptr<Mesh> begun_mesh = device_->mesh();
         const int peer = begun_mesh ? begun_mesh->connecting.load(std::memory_order_relaxed) : -1;
@@ -211,7 +213,7 @@ void Group::fail_without_memory(int peer) noexcept
     tutti_error cause;
     tti_error_set(&cause, TUTTI_NO_MEMORY, "gloo: rank %d has no memory for a transfer with rank %d", rank, peer);
     cause.suspect = rank;
-    fail(cause);
+    fail(cause, false);
 }
 
 bool Group::send(Buffer &from, int peer, uint64_t slot, size_t offset, size_t bytes) noexcept
@@ -251,7 +253,7 @@ bool Group::recv(Buffer &to, int peer, uint64_t slot, size_t offset, size_t byte
 }
 
 /* Records the cause; false if an earlier cause is recorded already, which stays. */
-bool Group::record_cause(const tutti_error &cause) noexcept
+bool Group::record_cause(const tutti_error &cause, bool is_returned) noexcept
 {
     const std::lock_guard<std::mutex> guard(lock_);
     if (failed_.load(std::memory_order_relaxed) != TUTTI_OK) {
@@ -260,6 +262,7 @@ bool Group::record_cause(const tutti_error &cause) noexcept
     cause_ = cause;
     cause_.size = static_cast<uint32_t>(sizeof(cause_));
     cause_.scope = TUTTI_SCOPE_GROUP;
+    owes_cause_.store(!is_returned, std::memory_order_relaxed);
     /* release: pairs with the acquire in has_failed */
     failed_.store(cause.status != TUTTI_OK ? cause.status : TUTTI_INTERNAL, std::memory_order_release);
     return true;
@@ -270,15 +273,19 @@ void Group::notify(Notification &notification, Buffer &buffer, NotificationKind 
     notification.magic = NOTIFICATION_MAGIC;
     notification.kind = kind;
     for (int r = 0; r < size; r++) {
-        if (r != rank && !mesh->is_lost(r)) {
-            send(buffer, r, slot_of(Use::NOTIFICATION, 0), 0, sizeof(Notification));
+        if (r == rank || mesh->is_lost(r)) {
+            continue;
+        }
+        const bool is_sent = send(buffer, r, slot_of(Use::NOTIFICATION, 0), 0, sizeof(Notification));
+        if (!is_sent && kind == NotificationKind::GROUP_FAILED) {
+            mesh->pair(r)->hang_up(); /* no memory: the peer must not wait for this rank */
         }
     }
 }
 
-void Group::fail(const tutti_error &cause) noexcept
+void Group::fail(const tutti_error &cause, bool is_returned) noexcept
 {
-    if (!record_cause(cause)) {
+    if (!record_cause(cause, is_returned)) {
         return;
     }
     if (mesh) {
@@ -310,6 +317,9 @@ void Group::process_incoming(const Notification &notification, int peer, tutti_e
 
 void Group::poll_notifications()
 {
+    if (mesh && mesh->without_memory() >= 0) {
+        fail_without_memory(mesh->without_memory());
+    }
     for (int r = 0; mesh && r < size && !has_failed(); r++) {
         const size_t peer = static_cast<size_t>(r);
         if (r == rank) {
@@ -323,7 +333,7 @@ void Group::poll_notifications()
                 process_incoming(notifications_in_[NOTIFICATION_KINDS * peer + notifications_seen_[peer]++], r, &cause);
             }
         }
-        if (cause.status != TUTTI_OK && record_cause(cause)) {
+        if (cause.status != TUTTI_OK && record_cause(cause, true)) {
             mesh->discard();
             doorbell().ring();
         }
@@ -365,7 +375,16 @@ std::vector<int> Group::suspects(const std::vector<int> &missing)
 
 tutti_status Group::check(tutti_error *error)
 {
-    return has_failed() ? tti_error_revoked(error, &cause_) : TUTTI_OK;
+    if (!has_failed()) {
+        return TUTTI_OK;
+    }
+    if (!owes_cause_.exchange(false, std::memory_order_relaxed)) {
+        return tti_error_revoked(error, &cause_);
+    }
+    if (error) {
+        *error = cause_;
+    }
+    return cause_.status;
 }
 
 tutti_status Group::failure(tutti_error *error)
@@ -401,8 +420,8 @@ tutti_status Group::fail_by_lost_peer(int peer, const std::string &what, tutti_e
                       what.c_str(), rank, peer);
     } else {
         tti_error_set(error, TUTTI_PEER_DEAD,
-                      "%s: rank %d lost its connection with rank %d, which has died or cannot be "
-                      "reached any more; Gloo: %.200s",
+                      "%s: rank %d lost its connection with rank %d, which has died, has ended it after a "
+                      "failure of its own, or cannot be reached any more; Gloo: %.200s",
                       what.c_str(), rank, peer, why.c_str());
     }
     error->suspect = peer;

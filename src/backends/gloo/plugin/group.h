@@ -81,14 +81,15 @@ class Group
 
     std::array<Lane, TUTTI_MAX_LANES> lane;
 
-    /* Fails the group and notifies the other ranks, unless it has failed already. */
-    void fail(const tutti_error &cause) noexcept;
+    /* Fails the group and notifies the other ranks, unless it has failed already. Not `is_returned`: no call returns
+     * the cause now, so the next check does. */
+    void fail(const tutti_error &cause, bool is_returned = true) noexcept;
     bool has_failed() const
     {
         /* acquire: pairs with the release in record_cause, the cause is complete */
         return failed_.load(std::memory_order_acquire) != TUTTI_OK;
     }
-    /* OK, or REVOKED with the cause. */
+    /* OK, or REVOKED with the cause. Once: the cause itself, if it is this rank's and no call has returned it. */
     tutti_status check(tutti_error *error);
     /* OK, or the status of the first failure with its error. Detects lost connections. */
     tutti_status failure(tutti_error *error);
@@ -144,7 +145,7 @@ class Group
   private:
     void connect(const tutti_open_info *info, int64_t deadline_ns);
     void agree(const tutti_open_info *info, Store &store);
-    bool record_cause(const tutti_error &cause) noexcept;
+    bool record_cause(const tutti_error &cause, bool is_returned) noexcept;
     void notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept;
     void process_incoming(const Notification &notification, int peer, tutti_error *cause);
     void fail_without_memory(int peer) noexcept;
@@ -154,6 +155,7 @@ class Group
     std::atomic<int32_t> failed_{TUTTI_OK};
     std::mutex lock_; /* protects the cause, and what poll_notifications changes */
     tutti_error cause_{};
+    std::atomic<bool> owes_cause_{false}; /* relaxed: record_cause stores it before the release of failed_ */
     std::vector<std::atomic<bool>> left_;
     std::atomic<int32_t> notified_lane_{-1};
     bool notified_waiting_ = false;              /* under the lock, as the next four */

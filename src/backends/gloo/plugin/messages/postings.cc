@@ -45,7 +45,7 @@ void Messages::end_late(Posting &p)
 void Messages::end_by_exception(const std::exception &e, Posting &p)
 {
     if (dynamic_cast<const std::bad_alloc *>(&e)) {
-        tti_error_set(&p.error, TUTTI_NO_MEMORY, "gloo: no memory for messages");
+        tti_error_set(&p.error, TUTTI_NO_MEMORY, "gloo: rank %d has no memory for messages", group_.rank);
     } else {
         tti_error_set(&p.error, TUTTI_BACKEND, "gloo: messages: %.300s", e.what());
     }

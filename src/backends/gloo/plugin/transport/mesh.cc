@@ -16,7 +16,7 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
-#include <iterator>
+#include <new>
 
 namespace tti
 {
@@ -28,12 +28,24 @@ namespace tcp = gloo::transport::tcp;
 
 std::string text_of(const std::exception_ptr &thrown)
 {
+    if (!thrown) {
+        return "closed here";
+    }
     try {
         std::rethrow_exception(thrown);
     } catch (const std::exception &e) {
         return e.what();
     } catch (...) {
         return "an exception of an unknown kind";
+    }
+}
+
+/* A thread's first exception allocates the thread's memory for exceptions, and without memory that ends the process. */
+void prepare_exceptions()
+{
+    try {
+        throw std::bad_alloc();
+    } catch (const std::bad_alloc &) {
     }
 }
 
@@ -48,6 +60,12 @@ constexpr size_t MOST_NOTICES = 6; /* in one packet with data */
 iovec rest_of(tcp::Op &op)
 {
     return {reinterpret_cast<char *>(&op.preamble) + op.nwritten, sizeof(op.preamble) - op.nwritten};
+}
+
+/* Whether its buffer has gone. */
+bool is_orphan(tcp::Op &op)
+{
+    return op.getOpcode() == tcp::Op::SEND_UNBOUND_BUFFER && !gloo::NonOwningPtr<tcp::UnboundBuffer>(op.ubuf);
 }
 
 bool is_notice(tcp::Op &op)
@@ -103,25 +121,34 @@ void Pair::await_lock()
 
 void Pair::handleEvents(int events)
 {
-    in_loop = true;
+    if (!in_loop) {
+        in_loop = true;
+        prepare_exceptions();
+    }
     await_lock();
     try {
         tcp::Pair::handleEvents(events);
     } catch (...) {
         /* an error while it connects, or the pair was closed meanwhile */
-        const std::string text = text_of(std::current_exception());
+        const std::exception_ptr thrown = std::current_exception();
         try {
-            signalExceptionExternal(text);
+            const std::lock_guard<std::mutex> guard(m_);
+            if (!ex_) {
+                signalException(thrown);
+            }
         } catch (...) {
-            mesh_->record_loss(rank_, text.c_str());
+            mesh_->record_loss(rank_, thrown);
         }
     }
 }
 
+/* Without memory the connection stays, since this rank reports its failure over it. */
 void Pair::handleReadWrite(int events)
 {
     try {
         tcp::Pair::handleReadWrite(events);
+    } catch (const std::bad_alloc &) {
+        mesh_->record_no_memory(rank_);
     } catch (...) {
         if (!ex_) {
             signalException(std::current_exception());
@@ -133,14 +160,50 @@ void Pair::handleReadWrite(int events)
  * Gloo announces each send and each receive by a notice, in a packet of its own. A notice that a caller makes waits here
  * for the data behind it, or for flush. Gloo calls this function while its queue is empty, or for the first operation of
  * the queue, so what waits here is always older than what Gloo keeps.
+ *
+ * Gloo would put the operation into its queue after a part is sent. Without memory the rest would be lost, and the peer
+ * would take the next operation for it. So the operation is put there before, and true also means that it is there.
  */
 bool Pair::write(tcp::Op &op)
 {
-    const bool is_data = !is_notice(op);
-    if (!in_loop && !is_data) {
+    if (hung_up_) {
+        return true;
+    }
+    if (!in_loop && is_notice(op)) {
         waiting_.push_back(std::move(op));
         return true;
     }
+    if (!tx_.empty()) { /* the first operation of the queue */
+        return is_orphan(op) ? drop(op) : write_part(op);
+    }
+    tx_.push_back(std::move(op));
+    if (write_part(tx_.front())) {
+        tx_.pop_front();
+    } else if (state_ == CONNECTED) {
+        device_->registerDescriptor(fd_, EPOLLIN | EPOLLOUT, this);
+    } else {
+        tx_.clear();
+        return false;
+    }
+    return true;
+}
+
+/* The call has failed meanwhile, so its data must not be read any more. After a part of them the peer waits for the rest
+ * and can receive nothing else. */
+bool Pair::drop(const tcp::Op &op)
+{
+    if (op.nwritten == 0) {
+        return true;
+    }
+    tx_.clear();
+    end_stream();
+    return false;
+}
+
+/* False if the connection does not take all of the rest, or is broken. */
+bool Pair::write_part(tcp::Op &op)
+{
+    const bool is_data = !is_notice(op);
     bool done = false;
     if (!in_loop && sending) {
         done = transmit(&op, static_cast<char *>(sending->ptr));
@@ -223,11 +286,10 @@ bool Pair::transmit(tcp::Op *op, char *memory)
 void Pair::flush()
 {
     const std::lock_guard<std::mutex> guard(m_);
-    if (waiting_.empty() || state_ != CONNECTED || !tx_.empty() || transmit(nullptr, nullptr)) {
+    if (waiting_.empty() || hung_up_ || state_ != CONNECTED || !tx_.empty() || transmit(nullptr, nullptr)) {
         return; /* with a queue, what waits leaves before its first operation */
     }
-    std::move(waiting_.begin(), waiting_.end(), std::back_inserter(tx_));
-    waiting_.clear();
+    tx_.swap(waiting_);
     if (state_ == CONNECTED) {
         device_->registerDescriptor(fd_, EPOLLIN | EPOLLOUT, this);
     }
@@ -282,7 +344,7 @@ void Pair::changeState(state next) noexcept
     const bool lost = next == CLOSED && state_ != CLOSED;
     tcp::Pair::changeState(next);
     if (lost) {
-        mesh_->record_loss(rank_, ex_ ? text_of(ex_).c_str() : "closed here");
+        mesh_->record_loss(rank_, ex_);
     }
 }
 
@@ -298,6 +360,20 @@ void Pair::shut()
     if (state_ != CLOSED) {
         changeState(CLOSED);
     }
+}
+
+void Pair::hang_up()
+{
+    const std::lock_guard<std::mutex> guard(m_);
+    if (!hung_up_ && state_ == CONNECTED) {
+        end_stream();
+    }
+}
+
+void Pair::end_stream()
+{
+    hung_up_ = true;
+    ::shutdown(fd_, SHUT_WR);
 }
 
 bool Pair::is_sending()
@@ -349,19 +425,34 @@ std::string Mesh::why(int peer)
     return why_[static_cast<size_t>(peer)];
 }
 
-void Mesh::record_loss(int peer, const char *why) noexcept
+void Mesh::record_loss(int peer, const std::exception_ptr &why) noexcept
 {
     try {
         const std::lock_guard<std::mutex> guard(lock_);
         std::string &text = why_[static_cast<size_t>(peer)];
         if (text.empty()) {
-            text = why;
+            text = text_of(why);
         }
     } catch (...) { /* no memory: the loss is recorded without a text */
     }
     lost_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
     losses.fetch_add(1, std::memory_order_release);
     doorbell.ring();
+}
+
+/* Gloo may have dropped what it was handling, so what arrives later has no meaning. */
+void Mesh::record_no_memory(int peer) noexcept
+{
+    int none = -1;
+    if (without_memory_.compare_exchange_strong(none, peer, std::memory_order_relaxed)) {
+        discard();
+        doorbell.ring();
+    }
+}
+
+int Mesh::without_memory() const
+{
+    return without_memory_.load(std::memory_order_relaxed);
 }
 
 void Mesh::discard()

@@ -6,6 +6,7 @@
  *   - the notices by which Gloo announces a send or a receive wait for the data behind them, and leave in one packet;
  *   - the loss of a connection is recorded with Gloo's text at once, also if no thread waits;
  *   - no exception leaves Gloo's thread, where it would end the process, and no write raises SIGPIPE;
+ *   - a connection outlives a lack of memory, which is recorded apart: it is this rank's failure, not the peer's;
  *   - data that arrive after the group has failed are discarded. Otherwise they would keep Gloo's thread busy.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_MESH_H
@@ -18,6 +19,7 @@
 
 #include <atomic>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -60,6 +62,8 @@ class Pair : public gloo::transport::tcp::Pair
 
     /* Closes the connection, and returns when Gloo's thread no longer uses it. */
     void shut();
+    /* Ends what this rank sends, so that the peer loses the connection. Needs no memory. */
+    void hang_up();
     /* Whether sent data have not yet reached the other host's kernel. */
     bool is_sending();
 
@@ -73,11 +77,15 @@ class Pair : public gloo::transport::tcp::Pair
   private:
     void await_lock();
     bool discard();
+    bool drop(const gloo::transport::tcp::Op &op);
+    void end_stream();
+    bool write_part(gloo::transport::tcp::Op &op);
     bool transmit(gloo::transport::tcp::Op *op, char *memory);
 
     Mesh *mesh_;
     /* Notices that leave with the next operation, or at flush; only while Gloo's queue is empty. Under the pair's lock. */
     std::deque<gloo::transport::tcp::Op> waiting_;
+    bool hung_up_ = false; /* nothing more is sent; under the pair's lock */
 };
 
 /* The connections of this rank to all other ranks of a group. */
@@ -95,7 +103,11 @@ class Mesh : public gloo::transport::tcp::Context
     /* Whether the connection to a rank is lost, and Gloo's text. */
     bool is_lost(int rank) const;
     std::string why(int rank);
-    void record_loss(int rank, const char *why) noexcept;
+    void record_loss(int rank, const std::exception_ptr &why) noexcept;
+
+    /* The rank of the first transfer for which Gloo's thread had no memory, or -1. Data that arrive are discarded. */
+    int without_memory() const;
+    void record_no_memory(int rank) noexcept;
 
     /* From now on, data that arrive are discarded. */
     void discard();
@@ -110,6 +122,7 @@ class Mesh : public gloo::transport::tcp::Context
   private:
     std::vector<std::atomic<bool>> lost_;
     std::atomic<bool> discards_{false};
+    std::atomic<int> without_memory_{-1}; /* relaxed: nothing else is published with it */
     std::mutex lock_;
     std::vector<std::string> why_; /* under the lock */
 };

@@ -33,6 +33,16 @@ template <typename T> class WeakNonOwningPtr final
 template <typename T> class NonOwningPtr final
 {
   public:
+    NonOwningPtr() = default;
+    explicit NonOwningPtr(const WeakNonOwningPtr<T> &object) : pointer(object.pointer.lock())
+    {
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return static_cast<bool>(pointer);
+    }
+
     std::shared_ptr<T> pointer;
 };
 
