@@ -21,6 +21,7 @@
 #include "backends/mpi/plugin/profile.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "kernels/dispatch.h"
 
 /* Whether MPI reduces the tensor as it is, with a type and an operation of its own. */
 static bool is_native(const struct tti_mpi_group *g, const tutti_op *op)
@@ -76,14 +77,24 @@ const char *tti_mpi_supports(void *state, const tutti_op *op)
     }
 }
 
+/* In the default floating-point environment, as Tutti's own folds: see kernels/dispatch.h. It holds for conversions, and
+ * for sums that MPI does on this thread. */
+static tutti_status reduce(struct tti_mpi_call *c)
+{
+    const tti_environment before = tti_environment_enter();
+    const tutti_status status =
+        c->op->kind == TUTTI_OP_REDUCE_SCATTER ? tti_mpi_run_reduce_scatter(c) : tti_mpi_run_all_reduce(c);
+    tti_environment_leave(before);
+    return status;
+}
+
 static tutti_status dispatch(struct tti_mpi_call *c)
 {
     switch (c->op->kind) {
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
-        return tti_mpi_run_all_reduce(c);
     case TUTTI_OP_REDUCE_SCATTER:
-        return tti_mpi_run_reduce_scatter(c);
+        return reduce(c);
     default:
         return tti_mpi_run_data_movement(c);
     }
@@ -160,7 +171,9 @@ static inline tutti_status run_prepared(struct tti_mpi_group *g, tutti_op *op, t
     if (__builtin_expect(status != TUTTI_OK, 0)) {
         return status;
     }
+    const tti_environment before = tti_environment_enter(); /* as in reduce */
     const int code = all_reduce_prepared(lane, op);
+    tti_environment_leave(before);
     end(lane);
     return __builtin_expect(code == MPI_SUCCESS, 1) ? TUTTI_OK : failed_prepared(g, op, error, code);
 }
