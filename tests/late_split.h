@@ -19,8 +19,8 @@ static inline int late_split_failed(const tutti_group *group, int line, const ch
 }
 
 /* The last rank of the group calls when rank 0 has given up `missed` splits. Then it fails as often, without a wait for
- * ranks that have gone on, and the next split works. No rank waits for another one in between. `color` is that of the last
- * rank, 0 that of the others. Returns how many expectations have failed. */
+ * ranks that have gone on, and the next split works. No rank waits for another one in between. `color` is that of the
+ * last rank, 0 that of the others. Returns how many expectations have failed. */
 static inline int late_split(tutti_group *world, int32_t color, int missed)
 {
     const int32_t rank = tutti_group_rank(world);

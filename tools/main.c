@@ -94,7 +94,8 @@ static void open_standard_descriptors(void)
     }
 }
 
-/* At the end, also after --help, which ends the program within argp. Commands report errors that they notice earlier. */
+/* At the end, also after --help, which ends the program within argp. Commands report errors that they notice
+ * earlier. */
 static void check_output(int code, void *unused)
 {
     (void)unused;

@@ -2,8 +2,8 @@
 /*
  *     m = B1 m + (1 - B1) g,   v = B2 v + (1 - B2) g^2,   parameter -= rate (m' / (sqrt(v') + E) + decay * parameter)
  *
- * with m' and v' corrected for their beginning at 0. The length of the gradient is that of the whole model's, so it takes
- * a sum over the tensor-parallel ranks, in which a parameter that is not split counts once.
+ * with m' and v' corrected for their beginning at 0. The length of the gradient is that of the whole model's, so it
+ * takes a sum over the tensor-parallel ranks, in which a parameter that is not split counts once.
  */
 #include "adam.h"
 

@@ -3,8 +3,8 @@
  * Writing is a gather of each matrix on rank 0, reading a scatter from it: that is all that another split needs. Each
  * costs the bytes of the matrix once. Only the first replica takes part; the others get its parts by one broadcast.
  *
- * Errors of the file are rank 0's alone. It keeps the first one as a sentence, goes on with the collectives, so that the
- * others do not wait for it, and at the end all ranks learn whether there is a sentence.
+ * Errors of the file are rank 0's alone. It keeps the first one as a sentence, goes on with the collectives, so that
+ * the others do not wait for it, and at the end all ranks learn whether there is a sentence.
  */
 #include "checkpoint.h"
 
@@ -47,8 +47,8 @@ __attribute__((format(printf, 2, 3))) static void complain(struct file *f, const
     }
 }
 
-/* Ends the program on all ranks if rank 0 has a sentence. After an error of communication nothing is known, and the caller
- * looks at p->status. */
+/* Ends the program on all ranks if rank 0 has a sentence. After an error of communication nothing is known, and the
+ * caller looks at p->status. */
 static void check_file(struct parallel *p, struct file *f)
 {
     float failed = f->why[0] ? 1 : 0;

@@ -40,16 +40,16 @@ struct checkpoint {
     int64_t step;
 };
 
-/* Reads the shape and the step of a checkpoint on rank 0 of `world`, and passes them to all. Ends the program on all ranks,
- * with one sentence, if the file is missing, is none, has another version or is cut short. Collective. */
+/* Reads the shape and the step of a checkpoint on rank 0 of `world`, and passes them to all. Ends the program on all
+ * ranks, with one sentence, if the file is missing, is none, has another version or is cut short. Collective. */
 void checkpoint_shape(tutti_group *world, const char *path, struct shape *shape, int64_t *step);
 
-/* Reads a checkpoint of that shape into the ranks' parts. Ends the program on all ranks, with one sentence, if it is not
- * whole or has another shape. An error of communication is left in p->status. Collective. */
+/* Reads a checkpoint of that shape into the ranks' parts. Ends the program on all ranks, with one sentence, if it is
+ * not whole or has another shape. An error of communication is left in p->status. Collective. */
 void checkpoint_load(struct parallel *p, const char *path, const struct shape *shape, struct checkpoint *c);
 
-/* Writes a checkpoint. Ends the program on all ranks, with one sentence, if the file cannot be written; the old one is then
- * as before. An error of communication is left in p->status. Collective. */
+/* Writes a checkpoint. Ends the program on all ranks, with one sentence, if the file cannot be written; the old one is
+ * then as before. An error of communication is left in p->status. Collective. */
 void checkpoint_save(struct parallel *p, const char *path, const struct shape *shape, const struct checkpoint *c);
 
 #endif

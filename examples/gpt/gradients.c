@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A tutti_bucketer sums the gradients in place, since all parts are neighbours in memory. Each rank has the gradients of
- * its own part of the model, so it sums them with the ranks that have the same part: the data-parallel group. That group
- * and the tensor-parallel one are independent, so their operations may run at the same time.
+ * A tutti_bucketer sums the gradients in place, since all parts are neighbours in memory. Each rank has the gradients
+ * of its own part of the model, so it sums them with the ranks that have the same part: the data-parallel group. That
+ * group and the tensor-parallel one are independent, so their operations may run at the same time.
  */
 #include "gradients.h"
 

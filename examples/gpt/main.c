@@ -6,8 +6,8 @@
  *     tutti run -n 4 -- gpt train --tensor 2 --sequence-parallel --checkpoint model
  *     tutti run -n 2 -- gpt generate --checkpoint model
  *
- * Each file has one idea: parallel.h the tensor-parallel region, linear.h the layers that begin and end it, embedding.h and
- * loss.h the split vocabulary, gradients.h the replicas, block.h and model.h what they make together.
+ * Each file has one idea: parallel.h the tensor-parallel region, linear.h the layers that begin and end it, embedding.h
+ * and loss.h the split vocabulary, gradients.h the replicas, block.h and model.h what they make together.
  */
 #include "common/common.h"
 #include "inference/decode.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The command line. A mistake in it is no end of the program here: all ranks find the same one, and rank 0 prints it. */
+/* The command line. A mistake in it is no end of the program here: all ranks find the same one, and rank 0 prints
+ * it. */
 #ifndef GPT_OPTIONS_H
 #define GPT_OPTIONS_H
 

@@ -3,10 +3,10 @@
  * How the model is spread over ranks, and all communication of the model. tensor_ranks neighbours share the matrices of
  * a layer (tensor parallelism); the groups of neighbours are replicas, which share a batch (data parallelism).
  *
- * Between the layers every rank has all tokens, and inside an attention or an MLP its own heads or columns: that part is
- * the tensor-parallel region (Shoeybi et al. 2019). With sequence parallelism (Korthikanti et al. 2022) a rank has only
- * its own tokens between the layers: norms and residuals are then computed once, not on every rank. The way into the
- * region and out of it:
+ * Between the layers every rank has all tokens, and inside an attention or an MLP its own heads or columns: that part
+ * is the tensor-parallel region (Shoeybi et al. 2019). With sequence parallelism (Korthikanti et al. 2022) a rank has
+ * only its own tokens between the layers: norms and residuals are then computed once, not on every rank. The way into
+ * the region and out of it:
  *
  *                                  forward             backward
  *     tensor_enter                 nothing             all_reduce
@@ -71,8 +71,8 @@ void world_broadcast(struct parallel *p, void *bytes, int64_t count);
 /* `which` of the tensor-parallel rank with the highest score; of equal ones the lowest rank's. */
 int32_t tensor_best(struct parallel *p, double score, int32_t which);
 
-/* A matrix that is split along dimension `split` (0: rows, 1: columns, -1: not split) over the tensor-parallel ranks, and
- * the whole one, rows x columns, on tensor rank 0 (elsewhere NULL). */
+/* A matrix that is split along dimension `split` (0: rows, 1: columns, -1: not split) over the tensor-parallel ranks,
+ * and the whole one, rows x columns, on tensor rank 0 (elsewhere NULL). */
 void tensor_gather(struct parallel *p, float *part, float *whole, int64_t rows, int64_t columns, int split);
 void tensor_scatter(struct parallel *p, float *whole, float *part, int64_t rows, int64_t columns, int split);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The recovery of ULFM (Bland et al. 2013): revoke, shrink, restore. A rank that sees an error revokes its groups, so that
- * ranks in other groups, which do not have the dead one, see one, too. Then all living ranks shrink the world. The parts of
- * the model that the dead rank held are lost, so all load the last checkpoint, which any split can read.
+ * The recovery of ULFM (Bland et al. 2013): revoke, shrink, restore. A rank that sees an error revokes its groups, so
+ * that ranks in other groups, which do not have the dead one, see one, too. Then all living ranks shrink the world. The
+ * parts of the model that the dead rank held are lost, so all load the last checkpoint, which any split can read.
  */
 #include "survive.h"
 

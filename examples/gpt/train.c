@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A step: forward and backward pass of this rank's part of the model on its replica's share of the batch, the sums over
- * the replicas beside them, and the same update everywhere. Sequences are chosen by a hash of seed, step and place in the
- * batch, so any number of ranks sees the same batches, and a run that is resumed goes on with the next one.
+ * the replicas beside them, and the same update everywhere. Sequences are chosen by a hash of seed, step and place in
+ * the batch, so any number of ranks sees the same batches, and a run that is resumed goes on with the next one.
  */
 #include "train.h"
 

@@ -37,14 +37,15 @@ void trainer_close(struct trainer *t);
 /* The gradients of the next batch, summed over the replicas; returns its mean loss. */
 double trainer_gradients(struct trainer *t);
 
-/* One step: gradients and update. Returns the mean loss of the batch, which is undefined after an error in t->parallel. */
+/* One step: gradients and update. Returns the mean loss of the batch, which is undefined after an error in
+ * t->parallel. */
 double trainer_step(struct trainer *t);
 
 /* The model, the optimiser and the step of the checkpoint replace those of `t`. */
 void trainer_load(struct trainer *t);
 
-/* Trains until t->steps are done, or an error is in t->parallel. Writes checkpoints, if the options name a file. `losses`,
- * if not NULL, gets the loss of each step. */
+/* Trains until t->steps are done, or an error is in t->parallel. Writes checkpoints, if the options name a file.
+ * `losses`, if not NULL, gets the loss of each step. */
 void train(struct trainer *t, progress *bar, double *losses);
 
 /* The command `gpt train`. Returns the exit status. */

@@ -5,8 +5,9 @@
  * In a large matrix such a step is long, and the loss no longer a line along it, so only small models are checked.
  *
  * Losses: the same training on these ranks and on rank 0 alone. Sums run in another order, so their last bits differ.
- * Training at a moderate rate leaves it at that. At the edge of stability it amplifies any difference exponentially: the
- * shape "small" with 256 tokens a step stays within 1e-7 for 200 steps at a rate of 0.001, and ends at 1e-3 at 0.003.
+ * Training at a moderate rate leaves it at that. At the edge of stability it amplifies any difference exponentially:
+ * the shape "small" with 256 tokens a step stays within 1e-7 for 200 steps at a rate of 0.001, and ends at 1e-3 at
+ * 0.003.
  */
 #include "verify.h"
 

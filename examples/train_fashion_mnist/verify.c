@@ -15,8 +15,8 @@
 
 #define FIRST_EPOCH_TOLERANCE 1e-4 /* measured: 1e-5 at most; 1e-2 when one rank's gradients are lost in one step */
 #define LAST_EPOCH_TOLERANCE  0.02 /* measured: 1e-3 at most */
-/* Gradients, and the loss beside them, that travelled as bf16 or fp8; one rank trains with all digits. Measured: 1e-2 and
- * 4e-2 in a step of the first epoch, since each loss is rounded, too, and 4e-4 and 4e-3 in the last one. */
+/* Gradients, and the loss beside them, that travelled as bf16 or fp8; one rank trains with all digits. Measured: 1e-2
+ * and 4e-2 in a step of the first epoch, since each loss is rounded, too, and 4e-4 and 4e-3 in the last one. */
 #define BF16_FIRST_EPOCH_TOLERANCE 0.05
 #define FP8_FIRST_EPOCH_TOLERANCE  0.1
 #define WIRE_LAST_EPOCH_TOLERANCE  0.01

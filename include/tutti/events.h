@@ -3,8 +3,8 @@
  * tutti/events.h - handlers that run when asynchronous operations end.
  *
  * An events object watches the asynchronous operations of one group that start after it was made. Listeners are called
- * for each one that ends after the listener was added: on_complete if it ends OK, on_error otherwise. Handlers are called
- * for those with their number (`.operation_id` of the call, not 0), however those end. With TUTTI_HANDLERS_ON_OK
+ * for each one that ends after the listener was added: on_complete if it ends OK, on_error otherwise. Handlers are
+ * called for those with their number (`.operation_id` of the call, not 0), however those end. With TUTTI_HANDLERS_ON_OK
  * in the call's flags they are called only if the operation ends OK, and else removed uncalled. A number may have
  * several handlers.
  *

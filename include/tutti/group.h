@@ -39,11 +39,11 @@ TUTTI_API tutti_status tutti_init(const tutti_config *config, tutti_group **grou
 
 /**
  * Ends this process's use of Tutti: destroys all events objects and groups and stops the backends. Local. If this
- * process serves the rendezvous, its thread for that goes on until the other ranks have left, or the process ends. Valid
- * without tutti_init and more than once; tutti_init may follow, and waits for a finalize in another thread (inside a
- * callback it is BUSY then). BUSY, without a change, if an asynchronous operation is pending, or another thread or a
- * callback is inside Tutti (in tutti_init, too); the error names it. If all lanes are idle, that is said after 0.1 s
- * only, since an operation that a later call of its lane has passed is about to end.
+ * process serves the rendezvous, its thread for that goes on until the other ranks have left, or the process ends.
+ * Valid without tutti_init and more than once; tutti_init may follow, and waits for a finalize in another thread
+ * (inside a callback it is BUSY then). BUSY, without a change, if an asynchronous operation is pending, or another
+ * thread or a callback is inside Tutti (in tutti_init, too); the error names it. If all lanes are idle, that is said
+ * after 0.1 s only, since an operation that a later call of its lane has passed is about to end.
  *
  * A process may also just end (exit, or return from main), with pending operations and open groups. Pending operations
  * are abandoned, and the exit status is the program's. A rank that still needs this one gets PEER_LEFT. docs/mpi.md
@@ -64,9 +64,9 @@ TUTTI_API tutti_status tutti_group_create(tutti_group *parent, const int32_t *ra
 /**
  * Splits `parent` as MPI_Comm_split does: ranks of equal colour form a group, ordered by key, then by parent rank.
  * Every rank of parent calls. Colour -1: the rank joins no group, and *group becomes NULL. Other negative colours are
- * INVALID_ARGUMENT on the caller; the other ranks get TIMEOUT. Other errors as in tutti_group_create. If a rank does not
- * call in time, the split fails on every rank, also on the late rank when it calls. A failure behind that, when all have
- * called, concerns the ranks of one colour. After a failure every rank calls again, equally often; a call that was
+ * INVALID_ARGUMENT on the caller; the other ranks get TIMEOUT. Other errors as in tutti_group_create. If a rank does
+ * not call in time, the split fails on every rank, also on the late rank when it calls. A failure behind that, when all
+ * have called, concerns the ranks of one colour. After a failure every rank calls again, equally often; a call that was
  * refused with INVALID_ARGUMENT does not count.
  */
 TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int32_t key, const tutti_config *config,

@@ -81,9 +81,9 @@ TUTTI_API tutti_status tutti_register(tutti_group *group, void *memory, size_t b
  *
  * INVALID_ARGUMENT on every rank if one range is not registered; BUSY if an unfinished message of any rank has its
  * tensor in the range; NO_MEMORY if the host or a control group has less memory than the ranks need: then nothing has
- * changed. SYSTEM if a range could not be made private although the memory was there before: it is unregistered and stays
- * in shared memory, which the engine no longer uses; it may be freed. If other ranks do not call, or the group has
- * failed, this rank's range is private all the same; the status says why.
+ * changed. SYSTEM if a range could not be made private although the memory was there before: it is unregistered and
+ * stays in shared memory, which the engine no longer uses; it may be freed. If other ranks do not call, or the group
+ * has failed, this rank's range is private all the same; the status says why.
  */
 TUTTI_API tutti_status tutti_unregister(tutti_group *group, void *memory, tutti_error *error);
 

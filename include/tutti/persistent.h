@@ -67,9 +67,9 @@ TUTTI_API tutti_status tutti_persistent_run(tutti_persistent *persistent, tutti_
 TUTTI_API tutti_status tutti_persistent_start(tutti_persistent *persistent, tutti_error *error);
 
 /**
- * Waits until all have ended. limit_ms: milliseconds, 0 (does not wait) or TUTTI_FOREVER. Returns as tutti_persistent_run
- * does, or BUSY at the limit: then it runs on. A second wait returns the same again. Threads may wait together.
- * BAD_STATE if it was never started; WOULD_DEADLOCK in a callback.
+ * Waits until all have ended. limit_ms: milliseconds, 0 (does not wait) or TUTTI_FOREVER. Returns as
+ * tutti_persistent_run does, or BUSY at the limit: then it runs on. A second wait returns the same again. Threads may
+ * wait together. BAD_STATE if it was never started; WOULD_DEADLOCK in a callback.
  */
 TUTTI_API tutti_status tutti_persistent_wait(tutti_persistent *persistent, int64_t limit_ms, tutti_error *error);
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* The largest size in bytes that this process may give a file, memory files included (ulimit -f). A larger size would raise
- * SIGXFSZ. */
+/* The largest size in bytes that this process may give a file, memory files included (ulimit -f). A larger size would
+ * raise SIGXFSZ. */
 static inline uint64_t tti_file_limit(void)
 {
     struct rlimit files;

@@ -60,8 +60,8 @@ struct tti_device_copy {
 tutti_status tti_device_copy_sync(DLDevice device, const struct tti_device_copy *copies, size_t count,
                                   tutti_error *error);
 
-/* The caller stops waiting for work that still runs. `event` was recorded behind it. The event, and `stream` (may be NULL),
- * are destroyed when the work has ended. Inside. */
+/* The caller stops waiting for work that still runs. `event` was recorded behind it. The event, and `stream` (may be
+ * NULL), are destroyed when the work has ended. Inside. */
 void tti_device_note_late(const struct tti_device *device, int32_t index, void *event, void *stream);
 
 /* tti_device_await for an event behind the caller's own work. After TIMEOUT the work is noted as late, and *event and

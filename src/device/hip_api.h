@@ -7,8 +7,8 @@
  * ROCm 5 and 6 differ under the same names: in the numbers of hipMemoryType, and in the one flag that
  * hipIpcOpenMemHandle accepts. Functions that fill structures of properties are avoided: those changed, too.
  *
- * What CUDA has, too, has the same names (tti_gpu_...) here as in cuda_api.h, for gpu_functions.h. Both headers list it,
- * since each is compared with its own vendor's header.
+ * What CUDA has, too, has the same names (tti_gpu_...) here as in cuda_api.h, for gpu_functions.h. Both headers list
+ * it, since each is compared with its own vendor's header.
  */
 #ifndef TTI_DEVICE_HIP_API_H
 #define TTI_DEVICE_HIP_API_H

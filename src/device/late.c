@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Late work: the deadline of a caller has passed, and the work still runs. The driver frees memory of a device, and pinned
- * memory, only when all work on the device has ended, so a kernel that does not end would block it without limit. So what
- * is released while late work runs goes on a list. The first release that finds the work ended frees it.
+ * Late work: the deadline of a caller has passed, and the work still runs. The driver frees memory of a device, and
+ * pinned memory, only when all work on the device has ended, so a kernel that does not end would block it without
+ * limit. So what is released while late work runs goes on a list. The first release that finds the work ended frees it.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -83,8 +83,8 @@ static void *take(unsigned char *block, size_t *used, size_t count, size_t item)
     return array;
 }
 
-/* Places the arrays of a lane, which have an entry for each rank. Returns their bytes, in whole cache lines: lanes run on
- * several threads. */
+/* Places the arrays of a lane, which have an entry for each rank. Returns their bytes, in whole cache lines: lanes run
+ * on several threads. */
 static size_t place_arrays(struct tti_lane *lane, unsigned char *block, size_t size)
 {
     size_t used = 0;

@@ -55,7 +55,8 @@ tutti_status tti_engine_create(const struct tti_engine_options *options, struct 
                                tutti_error *error);
 
 /* For an engine that was created with `covering`, once: hands in the memory and watches the peers. Cannot fail, so all
- * that can fail comes before a rank announces to its peers that it takes part. `covering` has to outlive this engine. */
+ * that can fail comes before a rank announces to its peers that it takes part. `covering` has to outlive this
+ * engine. */
 void tti_engine_place(struct tti_engine *engine, unsigned char *const *segments, unsigned char *doorbell,
                       struct tti_engine *covering);
 

@@ -81,8 +81,8 @@ static inline void tti_environment_leave(tti_environment before)
 #endif
 
 /*
- * Calls the table's function for this dtype; the caller has entered the environment. For ThreadSanitizer GCC makes a call
- * of each access to an element. So folds are compiled without it, and here it is told of the whole arrays.
+ * Calls the table's function for this dtype; the caller has entered the environment. For ThreadSanitizer GCC makes a
+ * call of each access to an element. So folds are compiled without it, and here it is told of the whole arrays.
  */
 static inline void tti_fold_call(tti_fold_function *function, tutti_dtype dtype, void *dst, const void *const *src,
                                  size_t n, size_t count, const double *scales)

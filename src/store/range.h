@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * The keys STEM/first, STEM/(first + 1) and so on, as many as `count`, in few requests instead of one for each. Values go
- * to `values`, each at most `stride` bytes, and their full lengths to `lengths`; or, if `fds` is not NULL, descriptors go
- * to `fds`. `got` keys were read, from `first` on.
+ * The keys STEM/first, STEM/(first + 1) and so on, as many as `count`, in few requests instead of one for each. Values
+ * go to `values`, each at most `stride` bytes, and their full lengths to `lengths`; or, if `fds` is not NULL,
+ * descriptors go to `fds`. `got` keys were read, from `first` on.
  */
 struct tti_store_range {
     const char *stem;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every declaration of src/backends/nccl/library/api.h against the real nccl.h, at compile time: this file compiles if they have the
-// same functions with the same parameters, the same numbers and the same structs. It is C++, because templates can take two
-// function types apart side by side; nccl_prototypes.sh compiles it, and proves that a difference does not compile.
+// Every declaration of src/backends/nccl/library/api.h against the real nccl.h, at compile time: this file compiles if
+// they have the same functions with the same parameters, the same numbers and the same structs. It is C++, because
+// templates can take two function types apart side by side; nccl_prototypes.sh compiles it, and proves that a
+// difference does not compile.
 #include <cstddef>
 #include <type_traits>
 

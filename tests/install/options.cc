@@ -65,7 +65,8 @@ static void builders()
     config.native_communicator = &config;
     config.settings = settings;
     tutti::config built;
-    built.flags(0).rank(1).world_size(2).lanes(3).device_index(4).timeout_ms(5).backend(config.backend).device(config.device);
+    built.flags(0).rank(1).world_size(2).lanes(3).device_index(4).timeout_ms(5);
+    built.backend(config.backend).device(config.device);
     built.store(settings[0]).store_callbacks(&callbacks).native_communicator(&config).settings(settings);
     EXPECT(std::memcmp(static_cast<const tutti_config *>(built), &config, sizeof(config)) == 0);
 
@@ -104,13 +105,15 @@ static tutti_status two_ranks(tutti_group *group, void *)
         EXPECT(tutti_send(group, &tensor, 1, 5, tutti::call().timeout_ms(60000)) == TUTTI_OK);
     } else {
         tutti::message message;
-        EXPECT(tutti_recv(group, &tensor, 0, 5, tutti::call().timeout_ms(60000), &message) == TUTTI_OK && message.tag == 5);
+        EXPECT(tutti_recv(group, &tensor, 0, 5, tutti::call().timeout_ms(60000), &message) == TUTTI_OK &&
+               message.tag == 5);
     }
     EXPECT(tutti_barrier(group, tutti::call().lane(99)) == TUTTI_INVALID_ARGUMENT);
 
     tutti_bucketer *bucketer = nullptr;
     const DLTensor *gradients[] = {&tensor};
-    EXPECT(tutti_bucketer_create(group, gradients, 1, tutti::bucketer_options().op(TUTTI_MAX), &bucketer, &error) == TUTTI_OK);
+    EXPECT(tutti_bucketer_create(group, gradients, 1, tutti::bucketer_options().op(TUTTI_MAX), &bucketer, &error) ==
+           TUTTI_OK);
     EXPECT(tutti_bucketer_ready(bucketer, 0, &error) == TUTTI_OK && tutti_bucketer_wait(bucketer, &error) == TUTTI_OK);
     EXPECT(tutti_bucketer_destroy(bucketer, &error) == TUTTI_OK && value == 3);
     return TUTTI_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank that reduces in a loop until it is ended: endless_job [exit|linger RANK CODE]. With arguments, RANK calls
- * exit(CODE) in the middle; `linger`: its process ends after those of all others. Messages are large, so that windows of
- * shared memory, sub-groups and sleeping ranks are all in use. Prints "ready RANK PID" after the first round. A rank
+ * exit(CODE) in the middle; `linger`: its process ends after those of all others. Messages are large, so that windows
+ * of shared memory, sub-groups and sleeping ranks are all in use. Prints "ready RANK PID" after the first round. A rank
  * whose call fails exits with code 9: the launcher must report the first cause, not this code.
  */
 #include <poll.h>

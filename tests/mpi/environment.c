@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reductions of floats while each rank rounds in another direction: the bits are those of the default environment, each
- * rank keeps its direction, and no result depends on the rank. The argument is the setting mpi.blocking. The program does
- * not use MPI itself.
+ * rank keeps its direction, and no result depends on the rank. The argument is the setting mpi.blocking. The program
+ * does not use MPI itself.
  */
 #include <fenv.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks gather columns: each has one byte of each row. The arguments are numbers of rows, more than an int can hold.
- * MPI's double transfers nothing, so the tensors take no memory. The program does not use MPI itself.
+ * Two ranks gather columns: each has one byte of each row. The arguments are numbers of rows, more than an int can
+ * hold. MPI's double transfers nothing, so the tensors take no memory. The program does not use MPI itself.
  */
 #include <sys/mman.h>
 

@@ -99,7 +99,8 @@ static inline int tti_check_previous(const struct tti_check *c)
 bool tti_check_begin(struct tti_check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tti_check_end(struct tti_check *c);
 
-/* A case of the name that follows, or nothing if it is not wanted. The block is the whole of it; it is never left early. */
+/* A case of the name that follows, or nothing if it is not wanted. The block is the whole of it; it is never left
+ * early. */
 #define TTI_CHECK_CASE(c, ...)                                                                                         \
     for (bool is_wanted = tti_check_begin(c, __VA_ARGS__); is_wanted; is_wanted = false, tti_check_end(c))
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `tutti check`: the command line, and where the ranks come from. Inside a launcher's job each process is one rank. Alone,
- * the command makes its ranks itself: as threads for the backend `local`, else by becoming `tutti run` on itself.
+ * `tutti check`: the command line, and where the ranks come from. Inside a launcher's job each process is one rank.
+ * Alone, the command makes its ranks itself: as threads for the backend `local`, else by becoming `tutti run` on
+ * itself.
  */
 #include <argp.h>
 #include <errno.h>

@@ -5,8 +5,8 @@
  * The ranks of a process count their steps: calls, their results, and blocks of data that they generate or compare. A
  * thread for each rank looks whether the count has changed. If it has not for LOOKS times in a row, the rank hangs: the
  * thread prints the case and the latest operation, and ends the program; on rank 0 it counts the failure and prints the
- * report before. The looks together take ten times the deadline of an operation. Looks are counted and not time, so the limit
- * does not pass while the program is stopped, or while the machine is too busy to run this thread.
+ * report before. The looks together take ten times the deadline of an operation. Looks are counted and not time, so the
+ * limit does not pass while the program is stopped, or while the machine is too busy to run this thread.
  */
 #include "check/watchdog.h"
 

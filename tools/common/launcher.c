@@ -22,10 +22,10 @@
 
 bool tti_in_launcher(void)
 {
-    /* A rank number, and a variable that a rank has beside it: a shell that is no rank may have one of them. The library
-     * reads other variables (core/launchers/world.c) in two families. PMIx may set no size: the library then says so, but
-     * a tool that took this process for none of PMIx's ranks would start new ranks in each of them. Slurm may set rank
-     * number and size in a batch script, too, which is no rank and has no step. */
+    /* A rank number, and a variable that a rank has beside it: a shell that is no rank may have one of them. The
+     * library reads other variables (core/launchers/world.c) in two families. PMIx may set no size: the library then
+     * says so, but a tool that took this process for none of PMIx's ranks would start new ranks in each of them. Slurm
+     * may set rank number and size in a batch script, too, which is no rank and has no step. */
     static const char *const pairs[][2] = {
         {"TUTTI_RANK", "TUTTI_WORLD_SIZE"}, {"RANK", "WORLD_SIZE"},
         {"WORLD_RANK", "WORLD_SIZE"},       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
@@ -74,8 +74,8 @@ bool tti_backend_has_threads(const char *name)
     return backend && (backend->capabilities & TUTTI_CAP_ONE_PROCESS) != 0;
 }
 
-/* The file of this program; not to be freed. Without /proc it is searched for by the argument that started it. NULL: not
- * found. */
+/* The file of this program; not to be freed. Without /proc it is searched for by the argument that started it. NULL:
+ * not found. */
 static const char *self_path(void)
 {
     static char self[PATH_MAX];

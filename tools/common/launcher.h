@@ -25,8 +25,8 @@ typedef int tti_rank_function(tutti_group *group, const void *options);
 /* Runs the ranks as threads of this process. Returns the exit code: 0 if that of each rank was. */
 int tti_run_as_threads(const char *tool, int ranks, tti_rank_function *run, const void *options);
 
-/* Joins the job of the environment with `config`, on `device` (NULL: as the library decides), and runs this rank. Returns
- * the exit code: TTI_EXIT_USAGE unless the job has so many ranks (0: any number). */
+/* Joins the job of the environment with `config`, on `device` (NULL: as the library decides), and runs this rank.
+ * Returns the exit code: TTI_EXIT_USAGE unless the job has so many ranks (0: any number). */
 int tti_run_as_rank(const char *tool, int ranks, tutti_config config, const char *device, tti_rank_function *run,
                     const void *options);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logits of all ranks are gathered on rank 0, which repeats the text in a group of its own while the others wait: one
- * token after the other with the tokens that the ranks have drawn, and the first positions all at once by the model that
- * trains. The first shows that the split changes nothing, the second that the cache of keys does not.
+ * The logits of all ranks are gathered on rank 0, which repeats the text in a group of its own while the others wait:
+ * one token after the other with the tokens that the ranks have drawn, and the first positions all at once by the model
+ * that trains. The first shows that the split changes nothing, the second that the cache of keys does not.
  */
 #include "check.h"
 
@@ -20,8 +20,8 @@ static double larger(double worst, double a, double b)
     return difference <= worst ? worst : difference; /* NaN counts as the largest of all */
 }
 
-/* Rank 0 alone reads the same tokens. Returns the largest difference to the gathered logits, and counts the tokens that it
- * would have drawn otherwise. */
+/* Rank 0 alone reads the same tokens. Returns the largest difference to the gathered logits, and counts the tokens that
+ * it would have drawn otherwise. */
 static double compare_with_one_rank(struct decoder *alone, const struct options *o, const struct sequence *split,
                                     const float *logits, int32_t *others)
 {

@@ -3,10 +3,10 @@
  * Each engine has a group of its own in the same processes, and all engines take the same weights. They decode some
  * tokens in turn, round by round, so a machine that changes meanwhile changes for all.
  *
- * In each collective the rank that comes last waits for no other, so the least time of all ranks is what the engine takes:
- * the communication. The rest of the mean is waiting for the slower rank, which a faster engine does not shorten. Beside
- * them stands the time in which all ranks read their weights once and do nothing else: no decoder that reads all weights
- * for each token is faster.
+ * In each collective the rank that comes last waits for no other, so the least time of all ranks is what the engine
+ * takes: the communication. The rest of the mean is waiting for the slower rank, which a faster engine does not
+ * shorten. Beside them stands the time in which all ranks read their weights once and do nothing else: no decoder that
+ * reads all weights for each token is faster.
  */
 #include "decode.h"
 

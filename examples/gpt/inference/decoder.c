@@ -2,8 +2,8 @@
 /*
  * The forward pass of model.c for one token, with matrix-vector products instead of products of matrices. A token is
  * drawn by the Gumbel-max trick (Gumbel 1954): the largest of logit / temperature + noise is a sample of the softmax.
- * Noise depends on seed, position and token only. So each rank finds the best of its own part of the vocabulary, and the
- * ranks exchange only these.
+ * Noise depends on seed, position and token only. So each rank finds the best of its own part of the vocabulary, and
+ * the ranks exchange only these.
  */
 #include "decoder.h"
 

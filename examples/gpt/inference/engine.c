@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Engine "one" is rank 0 alone with the whole model, while the other ranks sleep. Engine "heap" is the default one, with
- * the summed vector in memory of tutti_alloc. Other names are those of backends. Some tokens before a round are not
- * measured: they wake threads and fill caches.
+ * Engine "one" is rank 0 alone with the whole model, while the other ranks sleep. Engine "heap" is the default one,
+ * with the summed vector in memory of tutti_alloc. Other names are those of backends. Some tokens before a round are
+ * not measured: they wake threads and fill caches.
  */
 #include "engine.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Text, one token after the other. All ranks draw the same token, and rank 0 prints it as soon as its character is
- * complete. Positions end at the model's context; then the second half of the text so far is read again from position 0,
- * which costs half a token more for each one.
+ * complete. Positions end at the model's context; then the second half of the text so far is read again from position
+ * 0, which costs half a token more for each one.
  *
  * Any number of ranks gives the same text, unless two tokens are as probable as one another up to CHECK_BOUND: sums of
  * f32 over more ranks have another order. --check (check.h) compares every logit with those of one rank.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Each row is read once, from its begin to its end, so the processor fetches ahead. LANES sums that do not depend on each
- * other let the compiler use vector registers of any width. The compiler makes the loops for several instruction sets,
- * and the program takes the best one when it starts.
+ * Each row is read once, from its begin to its end, so the processor fetches ahead. LANES sums that do not depend on
+ * each other let the compiler use vector registers of any width. The compiler makes the loops for several instruction
+ * sets, and the program takes the best one when it starts.
  *
  * OpenBLAS 0.3.21 is faster with matrices in the caches, but takes twice the time where they come from memory, and its
  * build in Debian has no product of bf16.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Weights of f32 or bf16, and their product with one vector: what decoding does with each weight, once a token. The time
- * is that of reading the weights; bf16 halves it.
+ * Weights of f32 or bf16, and their product with one vector: what decoding does with each weight, once a token. The
+ * time is that of reading the weights; bf16 halves it.
  */
 #ifndef GPT_WEIGHTS_H
 #define GPT_WEIGHTS_H

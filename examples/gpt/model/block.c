@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everything that the forward pass computes is kept, about 20 numbers per token and hidden dimension. Large models keep less
- * and compute it again (Chen et al. 2016; Korthikanti et al. 2022).
+ * Everything that the forward pass computes is kept, about 20 numbers per token and hidden dimension. Large models keep
+ * less and compute it again (Chen et al. 2016; Korthikanti et al. 2022).
  */
 #include "block.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One block: x += attention(norm(x)), then x += MLP(norm(x)). Attention and MLP are tensor-parallel regions, each between a
- * column-parallel and a row-parallel layer; norms and sums lie between the regions.
+ * One block: x += attention(norm(x)), then x += MLP(norm(x)). Attention and MLP are tensor-parallel regions, each
+ * between a column-parallel and a row-parallel layer; norms and sums lie between the regions.
  */
 #ifndef GPT_BLOCK_H
 #define GPT_BLOCK_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A step computes, for each token, 6 operations per parameter: 2 forward and 4 backward. Each rank does 1 / tensor_ranks
- * of them. The head is a column-parallel layer as those of the blocks, and its outputs stay split: the loss takes them so.
+ * A step computes, for each token, 6 operations per parameter: 2 forward and 4 backward. Each rank does 1 /
+ * tensor_ranks of them. The head is a column-parallel layer as those of the blocks, and its outputs stay split: the
+ * loss takes them so.
  *
- * Parameters that are not split lie between the tensor-parallel regions. With sequence parallelism a rank has seen its own
- * tokens there, so its gradients are parts of sums; without, all ranks have the same gradients already.
+ * Parameters that are not split lie between the tensor-parallel regions. With sequence parallelism a rank has seen its
+ * own tokens there, so its gradients are parts of sums; without, all ranks have the same gradients already.
  */
 #include "model.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random values come from a counter-based generator (Salmon et al. 2011): a hash of seed, parameter and position, here
- * the finaliser of splitmix64 (Steele et al. 2014). Deviations are GPT-2's: 0.02, and 0.02 / sqrt(2 layers) for the matrices
- * that add to the residual stream.
+ * the finaliser of splitmix64 (Steele et al. 2014). Deviations are GPT-2's: 0.02, and 0.02 / sqrt(2 layers) for the
+ * matrices that add to the residual stream.
  */
 #include "parameters.h"
 

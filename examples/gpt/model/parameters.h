@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The list of all parameters of a model, and this rank's part of each. A parameter is a matrix, outputs x inputs, so a
- * layer computes x W'. It is split along its rows (column-parallel: a rank computes some of the outputs), along its columns
- * (row-parallel: a rank has some of the inputs), or it is the same on every rank.
+ * layer computes x W'. It is split along its rows (column-parallel: a rank computes some of the outputs), along its
+ * columns (row-parallel: a rank has some of the inputs), or it is the same on every rank.
  *
  * All values lie in one array, and so do all gradients, in the order of the list: first the parameters that are not
- * split, then the embedding of tokens, then block by block, then the head. The backward pass completes gradients from the
- * end to the beginning, so each part can be summed over the replicas while the next one is computed. The matrices of
- * query, key and value, and those of gate and up, are neighbours: one product computes all of their outputs.
+ * split, then the embedding of tokens, then block by block, then the head. The backward pass completes gradients from
+ * the end to the beginning, so each part can be summed over the replicas while the next one is computed. The matrices
+ * of query, key and value, and those of gate and up, are neighbours: one product computes all of their outputs.
  */
 #ifndef GPT_PARAMETERS_H
 #define GPT_PARAMETERS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank holds heads / ranks heads, mlp / ranks columns of the MLP, and vocabulary / ranks rows of the embedding. The
- * vocabulary of 256 bytes is padded to 264, which 2, 3, 4, 6, 8 and 12 ranks divide; the padding never occurs in a text.
+ * vocabulary of 256 bytes is padded to 264, which 2, 3, 4, 6, 8 and 12 ranks divide; the padding never occurs in a
+ * text.
  */
 #include "shape.h"
 

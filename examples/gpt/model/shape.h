@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sizes of a model: a GPT (Radford et al. 2019) whose blocks are Llama's (Touvron et al. 2023), with RMS norm, a gated
- * MLP, as many heads of keys as wanted, and no biases; positions are learned.
+ * The sizes of a model: a GPT (Radford et al. 2019) whose blocks are Llama's (Touvron et al. 2023), with RMS norm, a
+ * gated MLP, as many heads of keys as wanted, and no biases; positions are learned.
  */
 #ifndef GPT_SHAPE_H
 #define GPT_SHAPE_H

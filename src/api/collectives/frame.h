@@ -5,7 +5,8 @@
 
 #include "api/check.h"
 
-/* tti_checker_begin and its asynchronous form; the checks then fill k->task. BAD_STATE inside a batch of this thread. */
+/* tti_checker_begin and its asynchronous form; the checks then fill k->task. BAD_STATE inside a batch of this
+ * thread. */
 tutti_status tti_collective_begin(struct tti_checker *k, struct tti_task *task, tutti_group *group,
                                   tutti_operation operation, const char *function, const tutti_call *options);
 tutti_status tti_collective_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,

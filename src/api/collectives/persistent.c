@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The object of persistent collectives and its life. init checks each operation as its asynchronous form does, and keeps
- * its descriptor; release waits for no rank.
+ * The object of persistent collectives and its life. init checks each operation as its asynchronous form does, and
+ * keeps its descriptor; release waits for no rank.
  */
 #include "api/collectives/persistent_state.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The blocks of tutti_alloc, with their sizes, which are no argument of tutti_free. So an object that keeps tensors
- * can refuse to use memory that has been freed. A list suffices: programs have few blocks, and make them at their start.
- * Cost: a walk along the blocks for each alloc and free.
+ * can refuse to use memory that has been freed. A list suffices: programs have few blocks, and make them at their
+ * start. Cost: a walk along the blocks for each alloc and free.
  */
 #include "api/group/blocks.h"
 

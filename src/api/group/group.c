@@ -209,8 +209,8 @@ static void run_aborted(struct tti_group *g)
     }
 }
 
-/* Until when to wait for the users of a group, from begun_ns on. In idle lanes all operations are about to end. After an
- * abort running calls and the operations of the library return soon. */
+/* Until when to wait for the users of a group, from begun_ns on. In idle lanes all operations are about to end. After
+ * an abort running calls and the operations of the library return soon. */
 static int64_t users_deadline_ns(struct tti_group *g, int64_t begun_ns)
 {
     bool idle = true;

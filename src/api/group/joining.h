@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <tutti/status.h>
 
-/* Around a join. The beginning waits while another thread is in tutti_finalize. False: BUSY, since this thread is inside
- * a callback, for which that one may wait. */
+/* Around a join. The beginning waits while another thread is in tutti_finalize. False: BUSY, since this thread is
+ * inside a callback, for which that one may wait. */
 bool tti_joining_begin(const char *function, tutti_error *error);
 void tti_joining_end(void);
 

@@ -9,8 +9,8 @@
 tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error);
 
 /* A step on `engine` has failed with *error: turns it into an error of the group, fails the group, and returns the
- * status of the call. After a time-out, the rank polls `polls` times, every 10 ms, for a cause from a rank that is nearer
- * to the missing one. */
+ * status of the call. After a time-out, the rank polls `polls` times, every 10 ms, for a cause from a rank that is
+ * nearer to the missing one. */
 tutti_status tti_hier_fail(struct tti_hier *s, const tutti_engine *engine, int32_t lane, int32_t polls,
                            tutti_error *error);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An engine numbers its ranks from 0, and its sentences say "rank 1" or "ranks 0, 2 and 3". This rewrites the numbers as
- * ranks of the group, for readers. A list of numbers has the word in front and nothing but separators inside, as
- * tti_peers_text and the backends write it. Nothing is decided here: status and suspect of an error are passed as fields
- * (failure.c).
+ * An engine numbers its ranks from 0, and its sentences say "rank 1" or "ranks 0, 2 and 3". This rewrites the numbers
+ * as ranks of the group, for readers. A list of numbers has the word in front and nothing but separators inside, as
+ * tti_peers_text and the backends write it. Nothing is decided here: status and suspect of an error are passed as
+ * fields (failure.c).
  */
 #include "backends/hier/renumber.h"
 

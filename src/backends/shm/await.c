@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Each process has one word in its own segment of the root on which the others sleep. It grows with each step that the
- * process takes in forming a group, whichever group that is. Cost: a system call for each sleep, and one for each step for
- * which ranks sleep.
+ * process takes in forming a group, whichever group that is. Cost: a system call for each sleep, and one for each step
+ * for which ranks sleep.
  */
 #include "backends/shm/await.h"
 
@@ -23,8 +23,8 @@
 void tti_shm_notify(struct tti_root *root)
 {
     _Atomic uint32_t *word = &tti_root_header(root, root->rank)->formations;
-    /* Both seq_cst, as in sleep_unless(): either a rank that goes to sleep is counted, or it sees the step. The first one
-     * comes after the step. */
+    /* Both seq_cst, as in sleep_unless(): either a rank that goes to sleep is counted, or it sees the step. The first
+     * one comes after the step. */
     atomic_fetch_add_explicit(word, 1, memory_order_seq_cst);
     if (atomic_load_explicit(tti_root_sleepers(root, root->rank), memory_order_seq_cst) != 0) {
         syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);

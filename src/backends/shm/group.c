@@ -37,8 +37,9 @@ static tutti_status failure(void *user, tutti_error *error)
 #define FEW_RANKS 8
 
 /* Mapping the others' rings at once saves page faults in the first calls. With many ranks, more than CPUs, those faults
- * cost little beside the waits for a CPU, and the rings of 64 ranks are 4 GiB, most of them never used. In groups of few
- * ranks they cost more: on 2 CPUs the first 30 calls of an all_reduce of 64 KiB took 8 ranks 130 us each, and then 45. */
+ * cost little beside the waits for a CPU, and the rings of 64 ranks are 4 GiB, most of them never used. In groups of
+ * few ranks they cost more: on 2 CPUs the first 30 calls of an all_reduce of 64 KiB took 8 ranks 130 us each, and then
+ * 45. */
 static bool maps_ahead(int ranks)
 {
     static _Atomic long cpus; /* relaxed: threads that race find the same */

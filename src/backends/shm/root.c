@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counting the groups that share a root, and mapping its blocks. A block is mapped from the last page before it, because
- * peers' descriptors are closed: see tti_mapping_continue. So the blocks of a rank are mapped in order.
+ * Counting the groups that share a root, and mapping its blocks. A block is mapped from the last page before it,
+ * because peers' descriptors are closed: see tti_mapping_continue. So the blocks of a rank are mapped in order.
  */
 #include "backends/shm/root.h"
 

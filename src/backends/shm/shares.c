@@ -3,10 +3,10 @@
  * Each rank gives shares of its own segment to groups, and alone decides where they lie. It publishes each share in its
  * directory, a hash table with linear probing in its segment, where the other members find it.
  *
- * A share may serve the next group when no rank accesses it any more: each member of the last group has released its own
- * share, or its process has ended. That stands in the members' directories; a generation in each entry shows that an
- * entry serves another group already. So nothing is sent when a group is closed (epoch-based reclamation). A rank looks
- * when it needs the next share of that kind.
+ * A share may serve the next group when no rank accesses it any more: each member of the last group has released its
+ * own share, or its process has ended. That stands in the members' directories; a generation in each entry shows that
+ * an entry serves another group already. So nothing is sent when a group is closed (epoch-based reclamation). A rank
+ * looks when it needs the next share of that kind.
  *
  * Cost of a share that is used again: a few hundred nanoseconds. A new one: some page faults and 2 system calls.
  */

@@ -5,8 +5,9 @@
  * an entry may be overwritten TTI_SPLITS splits later. After failed splits a rank may still want an overwritten entry:
  * it finds another number, and waits.
  *
- * A rank may read all entries while another one gives up. So a word in the doorbell decides whether the split is complete
- * or has failed: the first compare-and-swap wins. The word is about the latest split on which a rank has decided.
+ * A rank may read all entries while another one gives up. So a word in the doorbell decides whether the split is
+ * complete or has failed: the first compare-and-swap wins. The word is about the latest split on which a rank has
+ * decided.
  *
  * Cost: one hop for each rank, and one for the decision.
  */

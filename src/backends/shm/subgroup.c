@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A group whose ranks have mapped each other's segments already. Each member prepares everything, then offers a share of
- * its own segment in its directory (shares.c), and looks for the offers of the others. A member that has found all of
- * them has the group: no member can fail any more, so one round is enough. The store is not asked, no descriptor is
+ * A group whose ranks have mapped each other's segments already. Each member prepares everything, then offers a share
+ * of its own segment in its directory (shares.c), and looks for the offers of the others. A member that has found all
+ * of them has the group: no member can fail any more, so one round is enough. The store is not asked, no descriptor is
  * passed, no thread is started.
  *
  * The new engine uses the parent's knowledge of processes and machine. The engine of the root watches the processes: a

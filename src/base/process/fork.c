@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of the mutexes that a fork waits for. A mutex comes into it before its first lock. The fork holds the list, so a
- * mutex that it has not found there is free until the child exists. */
+/* The list of the mutexes that a fork waits for. A mutex comes into it before its first lock. The fork holds the list,
+ * so a mutex that it has not found there is free until the child exists. */
 #include "base/process/fork.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;

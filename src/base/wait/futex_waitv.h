@@ -32,8 +32,8 @@ static inline long tti_waitv(const struct tti_waitv *entries, unsigned count, in
     return syscall(SYS_futex_waitv, entries, count, 0, &limit, CLOCK_MONOTONIC);
 }
 
-/* Whether this errno says that there is no such call: before Linux 5.16, or in old sandboxes. Another error concerns one
- * sleep alone: EFAULT, if a word has just been unmapped. */
+/* Whether this errno says that there is no such call: before Linux 5.16, or in old sandboxes. Another error concerns
+ * one sleep alone: EFAULT, if a word has just been unmapped. */
 static inline bool tti_waitv_is_missing(int code)
 {
     return code == ENOSYS || code == EPERM;

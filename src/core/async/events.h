@@ -33,8 +33,8 @@ static inline int64_t tti_events_newest(const struct tti_group *group)
 }
 
 /* Calls the listeners, then the handlers for event->operation_id. With `on_ok`, handlers of an operation that did not
- * end OK are removed instead. Only those of objects up to `newest`, which the group had when the operation started. With
- * the group's callback lock held; the caller keeps the group alive. */
+ * end OK are removed instead. Only those of objects up to `newest`, which the group had when the operation started.
+ * With the group's callback lock held; the caller keeps the group alive. */
 void tti_events_notify(struct tti_group *group, const tutti_event *event, int64_t newest, bool on_ok);
 
 /* Makes an object. It takes over the caller's reference on the group until its end. NO_RESOURCE, NO_MEMORY: the

@@ -37,9 +37,9 @@ tutti_status tti_start_refuse(struct tti_work *w, tutti_status status);
 /* Starts the collective in the work's task. */
 tutti_status tti_start_collective(struct tti_work *w, tutti_callback callback, tutti_work **work);
 
-/* Starts it once more, at begun_ns. The work has ended, its handle is alive, no other thread uses it, and the task needs
- * nothing but the engine of its group: no stand-in, callback, token or stream. The caller has acquired the group twice,
- * and the operation takes over one of the two. */
+/* Starts it once more, at begun_ns. The work has ended, its handle is alive, no other thread uses it, and the task
+ * needs nothing but the engine of its group: no stand-in, callback, token or stream. The caller has acquired the group
+ * twice, and the operation takes over one of the two. */
 void tti_start_again(struct tti_work *w, struct tti_group *g, int64_t begun_ns);
 
 /* Makes the work the application's, to be ended by tti_work_complete. */

@@ -40,8 +40,8 @@ static void make_conditions(void)
     pthread_cond_init(&notified, &monotonic);
 }
 
-/* In the child. The lock is free or about to be (base/process/fork.h), and the conditions may count threads that are not
- * there. */
+/* In the child. The lock is free or about to be (base/process/fork.h), and the conditions may count threads that are
+ * not there. */
 static void forget(void)
 {
     while (first) {

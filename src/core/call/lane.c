@@ -111,8 +111,8 @@ void tti_lane_queue_leave_waited(struct tti_lane_queue *q)
 }
 
 /* With the lock held and the waiter at the end of the queue: true if the lane was idle and is this thread's now. *open:
- * a work lies open in front of it, and the caller must push the lane. Not behind another waiter: that one has pushed it,
- * or will run the open work itself. */
+ * a work lies open in front of it, and the caller must push the lane. Not behind another waiter: that one has pushed
+ * it, or will run the open work itself. */
 static bool take_or_queue(struct tti_lane_queue *q, struct tti_lane_waiter *waiter, bool *open)
 {
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_relaxed);

@@ -344,8 +344,8 @@ static tutti_status give_up(struct tti_task *t, tutti_status status)
     return status;
 }
 
-/* The engine of a tensor on a device has failed, and will report why. Nothing is copied before: the copy, with its memory,
- * might wait for work of the device that does not end. */
+/* The engine of a tensor on a device has failed, and will report why. Nothing is copied before: the copy, with its
+ * memory, might wait for work of the device that does not end. */
 static bool engine_has_failed(const struct tti_task *t)
 {
     void *state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An all_reduce of f32 in a smaller format, for engines that do not convert themselves: each chunk is packed into memory
- * of the lane, reduced there by the engine's operations (backends/wire_all_reduce.c), and unpacked into the output. So
- * it works on every engine. Every element is folded alone, in the order of ranks, and chunks are whole blocks, so the
- * result does not depend on the chunk's size.
+ * An all_reduce of f32 in a smaller format, for engines that do not convert themselves: each chunk is packed into
+ * memory of the lane, reduced there by the engine's operations (backends/wire_all_reduce.c), and unpacked into the
+ * output. So it works on every engine. Every element is folded alone, in the order of ranks, and chunks are whole
+ * blocks, so the result does not depend on the chunk's size.
  *
  * Cost beside the engine's for the packed bytes, with n bytes of f32: 3n loaded and stored for bf16, 2.5n for fp8.
  * Chunks are reduced one after the other, so the conversion does not overlap with the network; it is faster than most

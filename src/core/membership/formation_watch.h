@@ -27,7 +27,8 @@ void tti_formation_begin(struct tti_formation_watch *watch, struct tti_rendezvou
 /* A tti_poll_function; `user` is a watch. A failure always fills in *error. */
 tutti_status tti_formation_poll(void *user, tutti_error *error);
 
-/* The same for a wait for one member that has a deadline of its own: polls that member and the caller's condition only. */
+/* The same for a wait for one member that has a deadline of its own: polls that member and the caller's condition
+ * only. */
 tutti_status tti_formation_poll_member(const struct tti_formation_watch *watch, int32_t member, tutti_error *error);
 
 /* Makes a record of `status` and `error` (complete if that is not OK), and reads one back among `size` members. */

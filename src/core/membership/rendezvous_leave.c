@@ -8,9 +8,9 @@
  * application has aborted the old group (REVOKED), this rank does not wait: the survivors begin again in another store
  * (recover.c).
  *
- * While the group lives, its keys stay: waiting ranks leave notes there (wait_registry.c). In a store in memory the last
- * rank that destroys the group removes them. Elsewhere they stay as long as the store: a rank that destroys a group must
- * not wait for a server.
+ * While the group lives, its keys stay: waiting ranks leave notes there (wait_registry.c). In a store in memory the
+ * last rank that destroys the group removes them. Elsewhere they stay as long as the store: a rank that destroys a
+ * group must not wait for a server.
  *
  * Cost for n members: one or two gets for each of them, and a waiting get for each that is late. After a refusal, each
  * poll of such a wait makes up to n + 1 gets more.

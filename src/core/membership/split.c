@@ -230,8 +230,8 @@ static tutti_status decide_in_store(const struct split *s, tutti_status mine, tu
     return decision;
 }
 
-/* Decides whether the split is complete, or takes the decision of another rank. `mine`: OK if this rank has all entries,
- * else its failure, with its sentence in *error. */
+/* Decides whether the split is complete, or takes the decision of another rank. `mine`: OK if this rank has all
+ * entries, else its failure, with its sentence in *error. */
 static tutti_status decide(struct split *s, tutti_status mine, tutti_error *error)
 {
     const enum tti_split_decision decision = has_memory(s->parent)

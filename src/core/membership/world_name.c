@@ -7,10 +7,11 @@
  * A store is known by a random number under which the rank finds it again, and not by its URL, under which a new store
  * may have taken the place of an old one. So the ranks of a new job meet, however many worlds each of them has made at
  * that address. The store of the job before may also go on, if its server finds the new processes' connections before
- * it has seen the old ones end. Then a new process skips the worlds in which a process that has ended has left a record.
+ * it has seen the old ones end. Then a new process skips the worlds in which a process that has ended has left a
+ * record.
  *
- * Cost: two requests for the first world of a store, then one. A process that is not the first one of its rank reads one
- * record of each rank for each world.
+ * Cost: two requests for the first world of a store, then one. A process that is not the first one of its rank reads
+ * one record of each rank for each world.
  */
 #include "core/membership/world_name.h"
 
@@ -49,8 +50,8 @@ static void encode_name(const char *setting, char code[NAME_CODE])
     }
 }
 
-/* The number of the store; *found: another world of the rank has put it, perhaps one of an earlier process. Each rank has
- * its own number, since a store of the application may overwrite what another rank has put. */
+/* The number of the store; *found: another world of the rank has put it, perhaps one of an earlier process. Each rank
+ * has its own number, since a store of the application may overwrite what another rank has put. */
 static tutti_status know_store(struct tti_store *store, int32_t rank, uint64_t *number, bool *found, tutti_error *error)
 {
     char key[24];

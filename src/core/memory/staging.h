@@ -19,8 +19,8 @@ tutti_status tti_staging_create(struct tti_group *group, DLDevice device, struct
 /* NULL is allowed. */
 void tti_staging_free(struct tti_staging *staging);
 
-/* The status of a wait for the own device. TIMEOUT fails the group with `error` as the cause. `lane`: as for a backend's
- * `abort`. */
+/* The status of a wait for the own device. TIMEOUT fails the group with `error` as the cause. `lane`: as for a
+ * backend's `abort`. */
 tutti_status tti_staging_waited(struct tti_group *group, int32_t lane, tutti_status status, tutti_error *error);
 
 /* Runs a collective on copies of its tensors, on the engine that is given. The calling thread owns the lane. */

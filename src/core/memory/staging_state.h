@@ -25,7 +25,8 @@ struct tti_staging_pipeline {
     struct tti_staging_slot slots[TTI_STAGING_SLOTS];
 };
 
-/* How long a block stays taken: also after a copy whose wait has timed out, or if the engine still uses it (tutti_op). */
+/* How long a block stays taken: also after a copy whose wait has timed out, or if the engine still uses it
+ * (tutti_op). */
 enum tti_staging_until { TTI_UNTIL_GIVEN_BACK, TTI_UNTIL_GROUP_ENDS, TTI_UNTIL_PROCESS_ENDS };
 
 struct tti_staging_block {

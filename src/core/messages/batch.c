@@ -4,10 +4,10 @@
  * without tutti_batch_end.
  *
  * As long as all its messages come from the call cache, it is an array of their descriptors instead, which go to the
- * backend as they are. The thread keeps the array for its next batch, as it is: a program makes the same batch again and
- * again, so most descriptors are the right ones already, but for the addresses. With whole copies, 64 small messages each
- * way took 1.05 to 1.13 times as long, since 128 descriptors fill a first-level cache. The first other message makes
- * transfers of them.
+ * backend as they are. The thread keeps the array for its next batch, as it is: a program makes the same batch again
+ * and again, so most descriptors are the right ones already, but for the addresses. With whole copies, 64 small
+ * messages each way took 1.05 to 1.13 times as long, since 128 descriptors fill a first-level cache. The first other
+ * message makes transfers of them.
  */
 #include "core/messages/batch.h"
 

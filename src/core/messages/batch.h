@@ -31,7 +31,8 @@ tutti_status tti_batch_begin(struct tti_call *c, tutti_group *group);
 /* Takes this thread's batch on the group, to run or drop it; NULL if there is none. */
 struct tti_batch *tti_batch_take(tutti_group *group);
 
-/* Makes all messages transfers, of which *first is the first one; NULL: the batch is empty. False: there is no memory. */
+/* Makes all messages transfers, of which *first is the first one; NULL: the batch is empty. False: there is no
+ * memory. */
 bool tti_batch_transfers(struct tti_batch *batch, struct tti_group *group, struct tti_transfer **first);
 
 /* Runs the batch. */

@@ -10,8 +10,8 @@
  * So the credit for call n is every peer's arrival at n - 31. Calls in which all wait for all give it without a check.
  *
  * In a small rooted call the writers do not wait, so they may be some calls ahead. So a reader requests the lines of a
- * peer's next call before it reads those of this one. If they are written already, their misses overlap. If not, its own
- * cache still has the old ones (docs/decisions/0046).
+ * peer's next call before it reads those of this one. If they are written already, their misses overlap. If not, its
+ * own cache still has the old ones (docs/decisions/0046).
  *
  * A rank that waits for a peer compares the lines before it writes any output. If they differ, mismatch.c decides. All
  * ranks stay in step, since each call is one line in any case.

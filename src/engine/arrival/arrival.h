@@ -44,8 +44,8 @@ bool tti_laggard_left(const struct tti_lane *lane, const tutti_op *op);
 
 /* ---- the two halves of a small call, inline --------------------------------------------------------------------- */
 
-/* Whether a call can publish its arrival, as far as earlier calls of this rank have found out: its slot was last used by
- * a call that every peer has ended. */
+/* Whether a call can publish its arrival, as far as earlier calls of this rank have found out: its slot was last used
+ * by a call that every peer has ended. */
 static inline bool tti_has_old_credit(const struct tti_lane *lane, uint64_t call)
 {
     return lane->credit + TTI_RING > call;

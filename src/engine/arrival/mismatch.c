@@ -7,10 +7,10 @@
  * that writes serves the readers that call the same, if there are any. Every rank ends the call by publishing
  * TTI_PHASE_FINAL, so no peer waits for it for ever.
  *
- * A rank that does not wait for a peer cannot compare. So each rooted call adds to the digest, and so does a call without
- * a root if another rank has called a rooted one instead. From the first difference on the digests of two ranks differ,
- * by a number that stays the same. A rank that waits for such a peer later sees that. It still runs that call, since other
- * ranks may see no difference in it, and then returns MISMATCH.
+ * A rank that does not wait for a peer cannot compare. So each rooted call adds to the digest, and so does a call
+ * without a root if another rank has called a rooted one instead. From the first difference on the digests of two ranks
+ * differ, by a number that stays the same. A rank that waits for such a peer later sees that. It still runs that call,
+ * since other ranks may see no difference in it, and then returns MISMATCH.
  *
  * Each difference is reported once. lane->reported_delta has what a rank has reported of a peer. One report covers all
  * calls so far, also of peers that the rank has not compared (lane->mismatch_reported). The first call in which all

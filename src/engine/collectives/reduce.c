@@ -2,7 +2,8 @@
 /*
  * reduce: chooses the algorithm by the bytes of the vector. P ranks, n bytes.
  *   inline      up to some hundred bytes: the root reads every arrival and folds all. One epoch
- *   flat tree   a stream of spans from each leaf. The root folds all of them and its own vector, in rank order, into the
+ *   flat tree   a stream of spans from each leaf. The root folds all of them and its own vector, in rank order, into
+ *   the
  *               output, pipelined. A leaf returns when its last span is staged. 2n bytes at a leaf, (P + 1)n at the
  *               root; one epoch a span
  *   two-shot    two_shot.c, from tuning.reduce_sliced on: every rank folds a slice, and all wait for all. 3n bytes at a

@@ -7,16 +7,16 @@
  *
  * In broadcast and scatter the root writes. In reduce and gather every leaf writes.
  *
- * Where ranks share CPUs, the root of a large broadcast or scatter yields to its readers before it returns. If it went on
- * computing, those of its CPU would wait for the rest of its slice. That takes milliseconds (docs/decisions/0049).
+ * Where ranks share CPUs, the root of a large broadcast or scatter yields to its readers before it returns. If it went
+ * on computing, those of its CPU would wait for the rest of its slice. That takes milliseconds (docs/decisions/0049).
  *
  * The root copies its own part, chunk by chunk, where it would wait otherwise: before each span that it waits for, or
  * that may not be free yet; the rest at the end. Outputs of a failed call are undefined, so this does not wait until
  * all ranks agree on the call.
  *
  * A writer that exposes its tensor stages nothing. The readers pull the data, and the writer waits until they have. If
- * all expose their tensors, ranks that would wait copy, too: in a reduction all share the work, for gather and broadcast
- * see rooted_exposed.c.
+ * all expose their tensors, ranks that would wait copy, too: in a reduction all share the work, for gather and
+ * broadcast see rooted_exposed.c.
  *
  * Phases: a writer publishes k + 1 when span k is there; the arrival covers span 0 (tti_await_span). A reader publishes
  * k + 1 when it has read span k, but only as often as the writer needs it. All end with TTI_PHASE_FINAL.
@@ -236,7 +236,8 @@ static enum tti_algorithm algorithm_of_root(const struct tti_lane *lane, const s
 tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stream *s)
 {
     tti_stage_shape(lane, s->stride);
-    /* which leaves expose their tensors is not known yet: those that do may wait all the same, and end with this rank */
+    /* which leaves expose their tensors is not known yet: those that do may wait all the same, and end with this
+     * rank */
     bool leaves_wait = lane->exposed || s->steps > s->room;
     tutti_status status = tti_arrive_staged(lane, TUTTI_OK);
     if (status != TUTTI_OK) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather, broadcast and scatter of exposed tensors. One copy moves each byte; the ranks that would wait meanwhile copy, too.
+ * Gather, broadcast and scatter of exposed tensors. One copy moves each byte; the ranks that would wait meanwhile copy,
+ * too.
  *
  *   gather      all expose their tensors: the leaves push their parts. The root copies its own, or, in place and with a
  *               CPU of its own, some of each. The leaves begin when the root says so (TTI_PHASE_PUSH, TTI_PHASE_SHARE),

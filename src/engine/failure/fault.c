@@ -180,8 +180,8 @@ static tutti_status adopt(struct tti_engine *e, struct tti_lane *lane, bool inte
                       names[0] ? "; suspected: " : "", names);
     }
     text.suspect = first >= 0 ? first : rank;
-    /* Not confirmed: the process is between its core dump and its end, or cannot be seen from here. A record about a lane
-     * is not tti_fault_death's: its suspects may live. */
+    /* Not confirmed: the process is between its core dump and its end, or cannot be seen from here. A record about a
+     * lane is not tti_fault_death's: its suspects may live. */
     remember(e, &text, names_other && where == TTI_FAULT_ANYWHERE);
     if (error && is_about(lane, where, call)) {
         text.scope = TUTTI_SCOPE_GROUP;

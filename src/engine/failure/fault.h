@@ -44,8 +44,8 @@ void tti_fault_death(struct tti_engine *e, int rank);
 /* Records that a rank's process has ended by exit(): for this process the rank has left. */
 void tti_fault_left(struct tti_engine *e, int rank);
 
-/* This rank does not join a group that others may have formed with the segment which it has offered. They get the cause,
- * if there is one, as of a rank that has failed. */
+/* This rank does not join a group that others may have formed with the segment which it has offered. They get the
+ * cause, if there is one, as of a rank that has failed. */
 void tti_fault_decline(unsigned char *segment, const struct tti_layout *layout, const tutti_error *cause);
 
 /* This rank leaves: calls of peers that need it end with PEER_LEFT. */

@@ -20,9 +20,9 @@
  * the kernel takes no list (emulators), the words stay 0, and waiting ranks read /proc instead.
  *
  * One lock guards all lists. The monitor holds it except while it sleeps. A word that it sleeps on may be unmapped
- * meanwhile: then the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and exit() wait
- * for it. So it checks every 2 ms whether a process in exit() has ended. tests/models/liveness_monitor.pml checks the
- * protocol.
+ * meanwhile: then the kernel returns EFAULT. The monitor waits for nothing else under the lock, since new groups and
+ * exit() wait for it. So it checks every 2 ms whether a process in exit() has ended. tests/models/liveness_monitor.pml
+ * checks the protocol.
  */
 #include "engine/failure/liveness_monitor.h"
 

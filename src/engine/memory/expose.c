@@ -5,11 +5,12 @@
  *
  * A rank publishes the names of its tensors with its arrival. So once all have arrived, all ranks know whether the call
  * can run without staging. In a call in which all wait for all, and in a reduction, one rank that does not expose its
- * tensors makes all ranks stage; those that do expose begin one step later. In broadcast, gather and scatter each writer
- * exposes or stages by itself. In a gather the root exposes its output, too, and if all do, the leaves write there. Of
- * two ranks with a CPU each, the leaf of a broadcast exposes its output, and the root writes a part of it.
+ * tensors makes all ranks stage; those that do expose begin one step later. In broadcast, gather and scatter each
+ * writer exposes or stages by itself. In a gather the root exposes its output, too, and if all do, the leaves write
+ * there. Of two ranks with a CPU each, the leaf of a broadcast exposes its output, and the root writes a part of it.
  *
- * A peer may withdraw a region of the heap at any time: a rank that looks up a name notes the count of withdrawals first.
+ * A peer may withdraw a region of the heap at any time: a rank that looks up a name notes the count of withdrawals
+ * first.
  */
 #include "engine/memory/expose.h"
 

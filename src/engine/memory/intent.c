@@ -10,8 +10,8 @@
  * takes its own output away instead: at once if the death is known, else after TTI_INTENT_WAIT_NS. It maps fresh pages
  * over the whole pages of the output, so later writes go to pages that no process owns. A page that the output shares
  * with other memory stays: another thread may be using that. There, at most 4,095 bytes at each end of the output, a
- * late write still lands. What a process has read of a tensor does not count if the alarm was raised meanwhile: its owner
- * may have returned, and have changed it. tests/models/intent.pml checks the protocol between threads.
+ * late write still lands. What a process has read of a tensor does not count if the alarm was raised meanwhile: its
+ * owner may have returned, and have changed it. tests/models/intent.pml checks the protocol between threads.
  */
 #include "engine/memory/intent.h"
 
@@ -46,7 +46,8 @@ tutti_status tti_intent_end(struct tti_lane *lane)
         tti_intent_drop(lane);
         return TUTTI_OK;
     }
-    /* seq_cst: after the accesses of the chunk, before the load of the alarm; pairs with the load in tti_await_intents */
+    /* seq_cst: after the accesses of the chunk, before the load of the alarm; pairs with the load in
+     * tti_await_intents */
     atomic_store_explicit(&tti_progress_of(lane, e->rank)->intent, 0, memory_order_seq_cst);
     return tti_fault_check_alarm(lane, atomic_load_explicit(tti_alarm(e), memory_order_seq_cst));
 }

@@ -15,8 +15,8 @@ static inline bool tti_chunk_is_lost(const struct tti_engine *e, int rank, int64
     return !e->direct && (tti_known_dead(e, rank) || tti_now_ns() >= until_ns);
 }
 
-/* Around each chunk. Not OK: the group has failed. Then a beginning has no end, and what was read before an end does not
- * count. */
+/* Around each chunk. Not OK: the group has failed. Then a beginning has no end, and what was read before an end does
+ * not count. */
 tutti_status tti_intent_begin(struct tti_lane *lane);
 tutti_status tti_intent_end(struct tti_lane *lane);
 /* Ends a chunk that failed: the caller reports why. */

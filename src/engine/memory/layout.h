@@ -64,8 +64,8 @@ static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_BITS  24
 #define TTI_PHASE_FINAL ((1u << TTI_PHASE_BITS) - 1)
 #define TTI_PHASE_NEXT  (1u << TTI_PHASE_BITS) /* never published: see stage.c */
-/* See rooted_exposed.c. The root of a gather: the leaves may copy to its output their parts / all but what it copies itself. And
- * a rank that has copied its share to another one's output. */
+/* See rooted_exposed.c. The root of a gather: the leaves may copy to its output their parts / all but what it copies
+ * itself. And a rank that has copied its share to another one's output. */
 #define TTI_PHASE_PUSH   (TTI_PHASE_FINAL - 3)
 #define TTI_PHASE_SHARE  (TTI_PHASE_FINAL - 2)
 #define TTI_PHASE_PUSHED (TTI_PHASE_FINAL - 1)
@@ -236,7 +236,8 @@ static inline size_t tti_whole_pages(size_t bytes)
 #define TTI_PAIR_SMALL  131072u
 #define TTI_PAIR_FEW    16
 
-/* A pair takes memory for its window when it exchanges its first message. A few windows stay in a second-level cache. */
+/* A pair takes memory for its window when it exchanges its first message. A few windows stay in a second-level
+ * cache. */
 static inline size_t tti_pair_ring_window(int size)
 {
     return size <= TTI_PAIR_FEW ? TTI_PAIR_WINDOW : TTI_PAIR_SMALL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Everything that peers compare with numbers of the group's calls and messages begins at 0 again: the first two pages,
- * the arrivals, the progress, the packets, the words and the slots of messages. Stages and rings of bytes hold data only.
- * Packets and slots are large and mostly unused, so only those are written that the last group has used.
+ * the arrivals, the progress, the packets, the words and the slots of messages. Stages and rings of bytes hold data
+ * only. Packets and slots are large and mostly unused, so only those are written that the last group has used.
  */
 #include "engine/memory/reset.h"
 

@@ -13,7 +13,8 @@
  * larger: for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
  *   (wait/publish.c). Its spans are written past the caches: a line arrives sooner from memory than from the caches
  *   behind another third-level cache (docs/decisions/0024).
- * smaller: for small calls, and for larger rooted calls that the tuning names, on CPUs that take lines back from another
+ * smaller: for small calls, and for larger rooted calls that the tuning names, on CPUs that take lines back from
+ * another
  *   core's second-level cache sooner than they fetch them from the third-level cache (docs/decisions/0043).
  *
  * Each span carries a stamp: the readers, and how far they must be before the writer may use the span again. A
@@ -124,8 +125,8 @@ static bool readers_are_far(const struct tti_lane *lane)
     return ns > 0 ? ns >= (is_far ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS) : is_far;
 }
 
-/* Whether the ring for far readers is better. Where ranks share CPUs small spans lose by it, since some readers take them
- * out of the caches of this very CPU (docs/decisions/0024). */
+/* Whether the ring for far readers is better. Where ranks share CPUs small spans lose by it, since some readers take
+ * them out of the caches of this very CPU (docs/decisions/0024). */
 static bool far_ring_pays(const struct tti_lane *lane, size_t stride)
 {
     return (lane->engine->ranks_per_cpu <= 1 || stride >= SHARED_FROM) && readers_are_far(lane);

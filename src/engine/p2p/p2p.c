@@ -162,7 +162,7 @@ static tutti_status result(struct tti_posting *p, tutti_error *error)
     return status;
 }
 
-/* ---- synchronous calls without requests ---------------------------------------------------------------------------- */
+/* ---- synchronous calls without requests -------------------------------------------------------------------------- */
 
 /* Runs one operation without a request, if that is possible now, and the message has at most `most` bytes. */
 static bool try_now(struct tti_engine *e, tutti_op *op, uint64_t most)

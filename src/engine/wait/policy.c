@@ -7,8 +7,8 @@
  * need this very CPU. A yield then costs less than 1 us, a wake-up 2 us, and 10 to 20 us across CPUs. So a waiting rank
  * yields, for longer than most waits take, unless its yields let no other rank run (src/base/wait/yielding.c).
  *
- * A step inside a host that waits for a step between hosts takes a network's time. A rank that spins meanwhile may take the
- * CPU of the rank that makes that step, or of a thread that receives for it. So it yields, for about two trips.
+ * A step inside a host that waits for a step between hosts takes a network's time. A rank that spins meanwhile may take
+ * the CPU of the rank that makes that step, or of a thread that receives for it. So it yields, for about two trips.
  *
  * Control groups may grant less time than the CPUs have. Then a waiting rank must not use up the time that the awaited
  * rank needs: it spins and yields about as long as a sleep and a wake-up take (the classic competitive bound for

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How long a rank spins for another one. Spinning is useless if that one needs this very CPU. No count of CPUs shows
- * that: the scheduler may keep two ranks on one CPU for a while. So a rank learns it for each other one. If a spin failed
- * but one of the next few yields succeeded, the next spin is half as long. If a spin succeeded, the next one is twice as
- * long. From time to time it tries the full spin, since a short one can fail for other reasons; if that succeeds, all are
- * full again.
+ * that: the scheduler may keep two ranks on one CPU for a while. So a rank learns it for each other one. If a spin
+ * failed but one of the next few yields succeeded, the next spin is half as long. If a spin succeeded, the next one is
+ * twice as long. From time to time it tries the full spin, since a short one can fail for other reasons; if that
+ * succeeds, all are full again.
  */
 #ifndef TTI_ENGINE_WAIT_SPIN_H
 #define TTI_ENGINE_WAIT_SPIN_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two operations on one lane with the same deadline, for which a rank does not come. The thread of the first one is
- * late, as on a machine with many threads for each CPU: it finds the deadline passed only a while later. Both operations
- * still name the missing rank. The engine is `local` behind a table without asynchronous functions.
+ * late, as on a machine with many threads for each CPU: it finds the deadline passed only a while later. Both
+ * operations still name the missing rank. The engine is `local` behind a table without asynchronous functions.
  *
  * A thread that is later than a second loses the name, so such an attempt does not count.
  */

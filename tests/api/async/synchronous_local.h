@@ -5,8 +5,8 @@
 
 #include <tutti/backend.h>
 
-/* Fills *backend, which is not registered yet, and its table *ops; `run` replaces the engine's own. Returns the engine's
- * table. Both structs live as long as the process. */
+/* Fills *backend, which is not registered yet, and its table *ops; `run` replaces the engine's own. Returns the
+ * engine's table. Both structs live as long as the process. */
 static inline const tutti_backend_ops *synchronous_local(const char *name,
                                                          tutti_status (*run)(void *, tutti_op *, tutti_error *),
                                                          tutti_backend *backend, tutti_backend_ops *ops)

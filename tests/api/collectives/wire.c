@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: backends=shm,gloo,mpi */
 /*
- * all_reduce with .wire: what it refuses, before a byte is written; and its bits. Those of bf16 are those of an all_reduce
- * of bf16 tensors: rounded once on each rank, folded in f32, rounded once. Those of fp8 are computed here: each rank
- * knows the values of all. They are also within the bound of the header.
+ * all_reduce with .wire: what it refuses, before a byte is written; and its bits. Those of bf16 are those of an
+ * all_reduce of bf16 tensors: rounded once on each rank, folded in f32, rounded once. Those of fp8 are computed here:
+ * each rank knows the values of all. They are also within the bound of the header.
  */
 #include <math.h>
 #include <stdbool.h>

@@ -563,8 +563,8 @@ static void register_observed(void)
     EXPECT_OK(tutti_backend_register(&observed, NULL));
 }
 
-/* The time of a delayed call is its own, also if its descriptor is used again: by the call cache, whose entries serve the
- * third call, or by a persistent operation. Otherwise its deadline would pass with that of the first call. */
+/* The time of a delayed call is its own, also if its descriptor is used again: by the call cache, whose entries serve
+ * the third call, or by a persistent operation. Otherwise its deadline would pass with that of the first call. */
 static void time_of_each_call(tutti_group *world)
 {
     static const int32_t all[RANKS] = {0, 1, 2};

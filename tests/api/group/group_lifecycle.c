@@ -255,7 +255,8 @@ static void *join(void *user)
     return NULL;
 }
 
-/* A finalize beside a thread that joins changes nothing. The thread has connected, and waits for the server's answer. */
+/* A finalize beside a thread that joins changes nothing. The thread has connected, and waits for the server's
+ * answer. */
 static void beside_join(bool grows)
 {
     static const char nonsense[4096] = "nonsense";

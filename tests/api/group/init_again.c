@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: seconds=3 timeout=120 trees=release,debug,address,undefined */
 /*
- * Worlds at an address that has been used before: ranks meet that have made different numbers of worlds there, in stores
- * that do not exist any more.
+ * Worlds at an address that has been used before: ranks meet that have made different numbers of worlds there, in
+ * stores that do not exist any more.
  */
 #include "init_processes.h"
 

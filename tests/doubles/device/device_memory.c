@@ -2,8 +2,8 @@
 /*
  * Memory of devices. Each allocation is a memory file that is mapped at a shadow address inside the double. The program
  * gets an address without access rights, so a program that dereferences a device pointer dies of SIGSEGV. New memory is
- * filled with 0xff: NaN in every floating-point format, -1 in integers; beyond FILLED bytes it is zeros, since a page that
- * is filled has to be made.
+ * filled with 0xff: NaN in every floating-point format, -1 in integers; beyond FILLED bytes it is zeros, since a page
+ * that is filled has to be made.
  *
  * Freed memory keeps its address for a while, so that a use after free is detected and does not hit a new allocation.
  */

@@ -229,8 +229,8 @@ bool has_waited(const struct round_state *s, int32_t rank)
            own->status != TUTTI_OK && own->began_ns < s->happened_ns;
 }
 
-/* Beside a load, the scheduler may give a thread no CPU for longer than a deadline. Then an error names a rank that runs,
- * or the server of the store, and not the victim. */
+/* Beside a load, the scheduler may give a thread no CPU for longer than a deadline. Then an error names a rank that
+ * runs, or the server of the store, and not the victim. */
 static bool lacked_cpu(const struct round_state *s)
 {
     for (int32_t i = 0; i < s->round.size; i++) {

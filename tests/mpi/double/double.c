@@ -6,7 +6,8 @@
  *   DOUBLE_SHOW         names of variables, separated by blanks, whose values MPI finds when it starts
  *   DOUBLE_CVARS        names of MPI's control variables, likewise: their values after the start
  *   DOUBLE_COUNTS       the elements of each all_reduce
- *   DOUBLE_CUDA         the library takes CUDA memory, that of the double of libcuda.so.1 which TUTTI_CUDA_LIBRARY names,
+ *   DOUBLE_CUDA         the library takes CUDA memory, that of the double of libcuda.so.1 which TUTTI_CUDA_LIBRARY
+ *   names,
  *                       in all_reduce, broadcast, all_gather and all_to_all, and prints when it gets some
  *   DOUBLE_INTEL        the library is Intel MPI
  *   DOUBLE_FAIL_RANK    the rank on which all_reduce fails ...

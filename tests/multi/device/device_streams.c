@@ -109,8 +109,8 @@ static void enqueued_failure(tutti_group *g, void *stream, struct device_vector 
     tutti_group_destroy(child, &err);
 }
 
-/* A tensor is not ready by the deadline: the call or message gets TIMEOUT and the group fails, whether the tensor is copied
- * as a whole or in chunks. The group's later calls and its end do not wait for the device. */
+/* A tensor is not ready by the deadline: the call or message gets TIMEOUT and the group fails, whether the tensor is
+ * copied as a whole or in chunks. The group's later calls and its end do not wait for the device. */
 static void late(tutti_group *g, void *stream, struct device_vector *v)
 {
     enum { LATE_MS = 300 };

@@ -80,7 +80,8 @@ static void late_comer(tutti_group *g, tutti_group *base, bool engine)
     }
 }
 
-/* Ranks 1, 2, ... of the world, the last one first, and that one does not call: the suspect is its rank in the world. */
+/* Ranks 1, 2, ... of the world, the last one first, and that one does not call: the suspect is its rank in the
+ * world. */
 static void late_member(tutti_group *world)
 {
     const int32_t size = tutti_group_size(world);

@@ -2,8 +2,8 @@
 /* tutti-test: ranks=1,3 timeout=120 trees=release,debug,address,undefined */
 /*
  * A rank of a job makes groups of one rank for itself, on each backend: before the job's world, beside it, and after
- * it. These groups have no peers, so they neither take numbers in the job's store nor wait there. A world with a name takes
- * none of another name. NCCL and the device under it are doubles.
+ * it. These groups have no peers, so they neither take numbers in the job's store nor wait there. A world with a name
+ * takes none of another name. NCCL and the device under it are doubles.
  */
 #include "multi/nccl/nccl_support.h"
 #include "time_limits.h"

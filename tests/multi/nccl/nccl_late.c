@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: ranks=2 timeout=120 trees=release,debug,address,undefined */
 /*
- * A tensor is not ready by the deadline: the call gets TIMEOUT and the group fails. Its later calls and its end do not wait
- * for the device, nor does the end of memory of its heap, which the driver would free only behind the device's work.
+ * A tensor is not ready by the deadline: the call gets TIMEOUT and the group fails. Its later calls and its end do not
+ * wait for the device, nor does the end of memory of its heap, which the driver would free only behind the device's
+ * work.
  */
 #include "nccl_support.h"
 

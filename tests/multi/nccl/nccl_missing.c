@@ -2,8 +2,8 @@
 /* tutti-test: ranks=3 timeout=120 cpus=2 trees=release,debug,address,undefined */
 /*
  * The error of a collective on NCCL that does not end. It names the rank that has not arrived, has made another call or
- * has failed, or says that all ranks have arrived. NCCL itself (a double) reports none of this. Every case fails a group
- * of its own; most of them wait at the same time.
+ * has failed, or says that all ranks have arrived. NCCL itself (a double) reports none of this. Every case fails a
+ * group of its own; most of them wait at the same time.
  */
 #include <stdbool.h>
 

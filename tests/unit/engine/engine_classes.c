@@ -177,7 +177,8 @@ static bool has_variable_form(tutti_operation kind)
     return kind == TUTTI_OP_ALL_GATHER || kind == TUTTI_OP_REDUCE_SCATTER || kind == TUTTI_OP_ALL_TO_ALL;
 }
 
-/* Whether this run takes one side of each boundary, in turn. Threads race alike on all of them, and take minutes here. */
+/* Whether this run takes one side of each boundary, in turn. Threads race alike on all of them, and take minutes
+ * here. */
 static bool takes_one_side(void)
 {
 #if defined(__SANITIZE_THREAD__)

@@ -178,7 +178,8 @@ static void shapes_of_one_count_differ(void **state)
     }
 }
 
-/* Shapes that differ in their last length only, with so many elements that the descriptor has no room for the number. */
+/* Shapes that differ in their last length only, with so many elements that the descriptor has no room for the
+ * number. */
 static void large_shapes_differ(void **state)
 {
     (void)state;

@@ -9,7 +9,8 @@
 
 struct tti_bench_data;
 
-/* Data for one collective, for all ranks; op 0 = nothing is reduced. `wire` loosens the bound. NULL when memory is exhausted. */
+/* Data for one collective, for all ranks; op 0 = nothing is reduced. `wire` loosens the bound. NULL when memory is
+ * exhausted. */
 struct tti_bench_data *tti_bench_data_create(int ranks, tutti_dtype dtype, tutti_reduce_op op, tutti_wire wire,
                                              uint32_t capabilities);
 void tti_bench_data_destroy(struct tti_bench_data *data);

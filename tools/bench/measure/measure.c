@@ -31,7 +31,7 @@
 #define LONG_NS       INT64_C(2000000000)
 #define BUDGET_NS     INT64_C(200000000) /* for a row and each kind of iteration, everything included */
 #define SLOW_NS       INT64_C(2000000) /* a peer's call that takes so long is timed alone; such a barrier is left out */
-#define TOO_SLOW_NS   INT64_C(1000000000) /* with a budget: then a row has one iteration, and larger ones lack the peer */
+#define TOO_SLOW_NS   INT64_C(1000000000) /* with a budget: then a row has one iteration, larger ones no peer */
 #define WAIT_LEAST_NS INT64_C(500000)     /* for the ranks whose call has not ended ... */
 #define WAIT_MOST_NS  INT64_C(20000000)   /* ... as long as one's own took, but at most */
 #define CHECK_WHOLE   ((size_t)1 << 20)   /* larger results are checked by the slice */
@@ -267,9 +267,9 @@ static bool iterate(struct row *row, enum tti_bench_form form, int iteration, in
     if (b->beside && !has(b, TTI_BENCH_NEIGHBOUR)) {
         tti_bench_meet(b, end + most_wait_ns(end - start));
     }
-    /* A rank of MPICH may return from messages with some that it still has to push: its next call of MPI does that. In a
-     * barrier of Tutti it would let the other rank wait for ever. Tutti runs a barrier there, too: while the peer alone
-     * had one, Tutti's calls with 4 ranks on 2 CPUs took 1.17 times as long. */
+    /* A rank of MPICH may return from messages with some that it still has to push: its next call of MPI does that. In
+     * a barrier of Tutti it would let the other rank wait for ever. Tutti runs a barrier there, too: while the peer
+     * alone had one, Tutti's calls with 4 ranks on 2 CPUs took 1.17 times as long. */
     if (status == TUTTI_OK && b->beside && has(b, TTI_BENCH_NEIGHBOUR) && !own_barrier(row, form)) {
         return false;
     }

@@ -4,8 +4,8 @@
  * a window of messages each way, and a sub-group that lives for one all_reduce. peer.h says what each consists of; a
  * peer's plug-in file implements the same ones.
  *
- * The asynchronous form is that of a program without work in between: start, wait, release the handle. The difference to
- * the synchronous form is the cost of being able to overlap. A program that overlaps pays the start only: it cannot
+ * The asynchronous form is that of a program without work in between: start, wait, release the handle. The difference
+ * to the synchronous form is the cost of being able to overlap. A program that overlaps pays the start only: it cannot
  * compute before the function has returned.
  */
 #include "bench/measure/patterns.h"

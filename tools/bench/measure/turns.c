@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A yield passes the CPU on only within a scheduling group, and mpiexec may give each rank a session, and so a group, of
- * its own. A rank that has ended its call and yields there in the next library's call can hold up another rank, which has
- * not ended its own, for milliseconds: see docs/bench.md. So a rank sleeps here where its yields are in vain.
+ * A yield passes the CPU on only within a scheduling group, and mpiexec may give each rank a session, and so a group,
+ * of its own. A rank that has ended its call and yields there in the next library's call can hold up another rank,
+ * which has not ended its own, for milliseconds: see docs/bench.md. So a rank sleeps here where its yields are in vain.
  */
 #include "bench/measure/turns.h"
 

@@ -163,7 +163,8 @@ void tti_check_pending_start(struct tti_check *c, struct tti_check_pending *f, c
     f->options.token = o->token;
     const bool synchronous = f->completion == TTI_CHECK_SYNC || (tti_check_is_message(o->kind) && !c->messages);
     if (synchronous) {
-        /* A rank in two uses a persistent operation for its synchronous calls of a case, which the others cannot see. */
+        /* A rank in two uses a persistent operation for its synchronous calls of a case, which the others cannot
+         * see. */
         const uint64_t draw = tti_check_mix(c->key, UINT64_C(0x70657273) + (uint64_t)c->rank) >> 8;
         f->options.callback = NULL;
         f->started = tti_check_has_persistent_form(o->kind) && draw % 2 == 0

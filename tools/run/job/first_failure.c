@@ -5,8 +5,8 @@
  * before its parent is notified. So the first death that reaches the launcher is often a consequence.
  *
  * A rank that leaves tells the others before its process ends, so they may end before it, too. A rank whose last
- * operation failed with PEER_LEFT or REVOKED is a consequence: the launcher waits for the rank that left, up to CAUSE_MS.
- * The record does not say which rank that is, so a rank that has ended with 0 does not end the wait.
+ * operation failed with PEER_LEFT or REVOKED is a consequence: the launcher waits for the rank that left, up to
+ * CAUSE_MS. The record does not say which rank that is, so a rank that has ended with 0 does not end the wait.
  *
  * Then each rank that has failed or is ending according to /proc becomes a suspect. The launcher decides when all
  * suspects have ended. A suspect that was killed by a signal that programs do not send themselves is the cause; without

@@ -8,7 +8,8 @@
 /* Notes that a rank has ended. */
 void tti_job_record_end(struct tti_job *job, int rank, int status);
 
-/* Whether all ranks that have failed did so because another one had left, which may not have ended yet. Not for long. */
+/* Whether all ranks that have failed did so because another one had left, which may not have ended yet. Not for
+ * long. */
 bool tti_job_awaits_cause(struct tti_job *job);
 
 /* Notes which ranks may be the cause. Called at the first failure, before the job is ended. */

@@ -7,8 +7,8 @@
  * line is kept, as a terminal would show it.
  *
  * Writing is done in parts of at most PIPE_BUF after poll has promised room, which never blocks although the
- * terminal's own mode is left alone (it is shared with the shell). When the reader of our output has ended, or the output
- * cannot be written for another reason, the ranks' pipes are closed too, so that they learn it.
+ * terminal's own mode is left alone (it is shared with the shell). When the reader of our output has ended, or the
+ * output cannot be written for another reason, the ranks' pipes are closed too, so that they learn it.
  */
 #include "run/job/output.h"
 

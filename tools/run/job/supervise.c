@@ -65,7 +65,8 @@ static bool owns_group(const struct tti_job *job)
 }
 
 /* To all members of the job's process group, of which the guard blocks all but SIGKILL, and to the ranks that have left
- * it (timeout, setsid). These come second: a rank that leaves it meanwhile may get the signal twice, but never misses it.
+ * it (timeout, setsid). These come second: a rank that leaves it meanwhile may get the signal twice, but never misses
+ * it.
  */
 static void signal_ranks(const struct tti_job *job, int number)
 {
@@ -381,8 +382,8 @@ static void supervise(struct tti_job *job, struct pollfd *entries)
     }
 }
 
-/* Writes the output that is queued for the terminal; an impatient user may end that. After --timeout it writes only what
- * is taken at once. Returns 0 if all is written, else the exit code that says what has ended it. */
+/* Writes the output that is queued for the terminal; an impatient user may end that. After --timeout it writes only
+ * what is taken at once. Returns 0 if all is written, else the exit code that says what has ended it. */
 static int flush(struct tti_job *job, struct pollfd *entries)
 {
     int code = 0;
@@ -413,8 +414,8 @@ static void report_unwritten(struct tti_job *job, struct pollfd *entries, int co
     tti_output_handle(job->output, entries);
 }
 
-/* Whether it makes sense to start the ranks again. A rank that has handled SIGUSR1 or SIGUSR2 may fail for another reason
- * later; one that was killed by it did what its user said. */
+/* Whether it makes sense to start the ranks again. A rank that has handled SIGUSR1 or SIGUSR2 may fail for another
+ * reason later; one that was killed by it did what its user said. */
 static bool is_failed_by_rank(const struct tti_job *job)
 {
     const int status = job->first_failed >= 0 ? job->ranks[job->first_failed].status : 0;

@@ -2,13 +2,14 @@
 /*
  * How the launchers of several nodes end a job together. Node 0 leads:
  *
- *   - A launcher whose ranks fail sends FAILED at once and ends its ranks. Node 0 sends STOP to the others. Each of them
- *     notes which of its ranks have failed at that moment, ends its ranks, and sends REPORT when it knows the first failure.
- *   - When every node has reported, is DONE, or is lost, node 0 picks one outcome and sends it to all: the DECISION. All
- *     launchers name the same rank and exit with the same code. No launcher leaves before the decision, since ranks that
- *     ended well do not make a good job. Node 0 leaves last.
- *   - A node that is silent is lost. Its loss goes before all other outcomes: ranks that miss a peer fail because of it.
- *     A launcher that loses node 0 decides alone.
+ *   - A launcher whose ranks fail sends FAILED at once and ends its ranks. Node 0 sends STOP to the others. Each of
+ *     them notes which of its ranks have failed at that moment, ends its ranks, and sends REPORT when it knows the
+ *     first failure.
+ *   - When every node has reported, is DONE, or is lost, node 0 picks one outcome and sends it to all: the DECISION.
+ *     All launchers name the same rank and exit with the same code. No launcher leaves before the decision, since ranks
+ *     that ended well do not make a good job. Node 0 leaves last.
+ *   - A node that is silent is lost. Its loss goes before all other outcomes: ranks that miss a peer fail because of
+ *     it. A launcher that loses node 0 decides alone.
  *
  * Among ranks, one that was killed by a signal that programs do not send themselves goes before the others, as on one
  * node (first_failure.c). Then the order counts in which the reports reached node 0.

@@ -33,8 +33,8 @@ static void clean_up(const char *job_prefix)
 }
 
 /* A launcher may be a rank of another job, whose guard kills all processes with that job's TUTTI_JOB. It must not kill
- * this guard, which has to kill processes with another TUTTI_JOB first, and then ends by itself. So this guard overwrites
- * the name where /proc shows it. */
+ * this guard, which has to kill processes with another TUTTI_JOB first, and then ends by itself. So this guard
+ * overwrites the name where /proc shows it. */
 static void leave_outer_job(void)
 {
     char *job = getenv("TUTTI_JOB");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Causal self-attention of this rank's heads (Vaswani et al. 2017). Heads do not depend on one another, so a rank that has
- * all matrices of its heads needs no communication inside.
+ * Causal self-attention of this rank's heads (Vaswani et al. 2017). Heads do not depend on one another, so a rank that
+ * has all matrices of its heads needs no communication inside.
  */
 #ifndef GPT_ATTENTION_H
 #define GPT_ATTENTION_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Positions are added after the sum, so each token gets its position once, not once a rank. Their gradient is a sum over
- * the rows between the layers: with sequence parallelism these are this rank's rows only.
+ * Positions are added after the sum, so each token gets its position once, not once a rank. Their gradient is a sum
+ * over the rows between the layers: with sequence parallelism these are this rank's rows only.
  */
 #include "embedding.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Vectors of tokens and of positions. The rows of the tokens' table are split over the tensor-parallel ranks
- * (vocabulary-parallel): a rank looks up the tokens that it has, takes zeros for the others, and the ranks' results add up.
+ * (vocabulary-parallel): a rank looks up the tokens that it has, takes zeros for the others, and the ranks' results add
+ * up.
  */
 #ifndef GPT_EMBEDDING_H
 #define GPT_EMBEDDING_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Linear layers y = x W', split over the tensor-parallel ranks (Shoeybi et al. 2019). A column-parallel one computes some
- * of the outputs on each rank, and begins a tensor-parallel region. A row-parallel one has some of the inputs on each
- * rank, computes a part of every sum, and ends the region. One after the other, they need no communication between them.
+ * Linear layers y = x W', split over the tensor-parallel ranks (Shoeybi et al. 2019). A column-parallel one computes
+ * some of the outputs on each rank, and begins a tensor-parallel region. A row-parallel one has some of the inputs on
+ * each rank, computes a part of every sum, and ends the region. One after the other, they need no communication between
+ * them.
  */
 #ifndef GPT_LINEAR_H
 #define GPT_LINEAR_H

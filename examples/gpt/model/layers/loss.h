@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 /*
- * Returns the sum over the rows of -log softmax(logits)[target], and turns the logits, rows x width, into the derivative
- * of `factor` times that sum. This rank has tokens first .. first + width. `scratch` has room for 3 x rows numbers.
+ * Returns the sum over the rows of -log softmax(logits)[target], and turns the logits, rows x width, into the
+ * derivative of `factor` times that sum. This rank has tokens first .. first + width. `scratch` has room for 3 x rows
+ * numbers.
  */
 double loss_forward_backward(struct parallel *p, float *logits, const int32_t *targets, int64_t rows, int64_t first,
                              int64_t width, float factor, float *scratch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cblas_sgemm takes any leading dimension, so a head of attention is a matrix inside the rows of all heads, without a
- * copy. With the serial OpenBLAS a rank computes on one thread; with another one, OMP_NUM_THREADS of `tutti run` counts.
+ * copy. With the serial OpenBLAS a rank computes on one thread; with another one, OMP_NUM_THREADS of `tutti run`
+ * counts.
  */
 #include "product.h"
 

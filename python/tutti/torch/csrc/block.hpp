@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tensors of the caller as compact memory. Tutti's tensors here are flat: a call compares the number of elements, not
-// the shape, as gloo does. A tensor with gaps, another order of its elements, or an address that is no multiple of their
-// size goes through a copy.
+// the shape, as gloo does. A tensor with gaps, another order of its elements, or an address that is no multiple of
+// their size goes through a copy.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -359,7 +359,8 @@ static std::vector<int64_t> part_counts(const Block &block, const std::vector<in
     return counts;
 }
 
-// Other ranks may give split sizes, or tensors of different lengths, where this rank does not. So all ranks use the v-form.
+// Other ranks may give split sizes, or tensors of different lengths, where this rank does not. So all ranks use the
+// v-form.
 WorkPtr Backend::exchange(const Tensors &outputs, const Tensors &inputs, const std::vector<int64_t> *output_splits,
                           const std::vector<int64_t> *input_splits, c10d::OpType type,
                           const c10d::AllToAllOptions &options)

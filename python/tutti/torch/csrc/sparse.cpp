@@ -24,8 +24,8 @@ static at::Tensor gather_rows(tutti_group *group, const at::Tensor &rows, const 
     return all;
 }
 
-// How many elements each rank's tensor stores. MISMATCH on every rank if the shapes differ. If the numbers of dimensions
-// do, the all_gather says so.
+// How many elements each rank's tensor stores. MISMATCH on every rank if the shapes differ. If the numbers of
+// dimensions do, the all_gather says so.
 static std::vector<int64_t> gather_lengths(tutti_group *group, int size, const at::Tensor &own, const tutti::call &call,
                                            const tutti_error &error)
 {

@@ -26,8 +26,9 @@ struct tti_helper {
 void tti_helper_init(struct tti_helper *h);
 void tti_helper_end(struct tti_helper *h);
 
-/* Posts a job to the thread, or runs it here (runs_inline): a call of `job`, which is the same for all jobs that have not been awaited. If a job
- * fails, those behind it do not run, and have its status. NO_RESOURCE: no thread can be started. */
+/* Posts a job to the thread, or runs it here (runs_inline): a call of `job`, which is the same for all jobs that have
+ * not been awaited. If a job fails, those behind it do not run, and have its status. NO_RESOURCE: no thread can be
+ * started. */
 tutti_status tti_helper_post(struct tti_helper *h, tutti_status (*job)(void *user, tutti_error *error), void *user,
                              tutti_error *error);
 

@@ -8,8 +8,8 @@
 /*
  * Each chunk of a tensor takes three steps: one inside the host, one between hosts, one inside the host. The helper
  * runs the middle step of a chunk, while this thread runs the last step of the chunk before and the first step of the
- * next one. That chunk's middle step is posted before the helper has ended its own, so that the link does not wait for this
- * thread. At most two chunks are in progress, and chunk k may use the memory of chunk k - 2.
+ * next one. That chunk's middle step is posted before the helper has ended its own, so that the link does not wait for
+ * this thread. At most two chunks are in progress, and chunk k may use the memory of chunk k - 2.
  */
 struct tti_pipeline {
     struct tti_hier_call *c;

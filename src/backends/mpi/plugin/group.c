@@ -85,7 +85,8 @@ static tutti_status exchange_members(const tutti_open_info *info, MPI_Comm base,
 }
 
 /* The base communicator, the same on all members: if one called MPI_Comm_create_group on another, no deadline would end
- * the call. A failed parent's communicator may be revoked, and only some members may know that the parent has failed. */
+ * the call. A failed parent's communicator may be revoked, and only some members may know that the parent has
+ * failed. */
 static MPI_Comm common_base(const tutti_open_info *info, MPI_Comm own, struct rank_info *all)
 {
     bool failed = false;

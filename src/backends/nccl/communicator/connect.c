@@ -2,9 +2,9 @@
 /*
  * Making the communicators: collective, and as slow as the slowest rank. From 2.14 on the library makes them in the
  * background, and this thread polls. Before, ncclCommInitRank returns when all ranks have arrived, so it runs in a
- * thread of its own. At the deadline, or if another member fails, that thread is left behind; it aborts its communicator
- * if the function ever returns. Neither form notices a rank that does not come, so both waits poll for failures of other
- * members.
+ * thread of its own. At the deadline, or if another member fails, that thread is left behind; it aborts its
+ * communicator if the function ever returns. Neither form notices a rank that does not come, so both waits poll for
+ * failures of other members.
  */
 #include "backends/nccl/communicator/connect.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives in the call cache. An entry is filled when a call has missed twice with the same signature. A hit compares
- * the signature and the addresses, then runs the engine: no allocation, no lock, and four atomic operations, two for the
- * handle and two for the lane.
+ * Collectives in the call cache. An entry is filled when a call has missed twice with the same signature. A hit
+ * compares the signature and the addresses, then runs the engine: no allocation, no lock, and four atomic operations,
+ * two for the handle and two for the lane.
  */
 #include "core/call/cache/call_cache.h"
 

@@ -9,8 +9,8 @@
 
 struct tti_call;
 
-/* Runs a message that is in the cache; *status is the outcome. False: nothing was done. `message`, which is checked, gets
- * what a receive has got, or is NULL. Not in a callback or a batch. */
+/* Runs a message that is in the cache; *status is the outcome. False: nothing was done. `message`, which is checked,
+ * gets what a receive has got, or is NULL. Not in a callback or a batch. */
 bool tti_message_cache_run(tutti_group *group, const struct tti_signature *signature, const tutti_call *options,
                            tutti_message *message, tutti_status *status);
 
@@ -18,9 +18,9 @@ bool tti_message_cache_run(tutti_group *group, const struct tti_signature *signa
 bool tti_message_cache_run_two(tutti_group *group, const struct tti_signature *signatures, const tutti_call *options,
                                tutti_message *message, tutti_status *status);
 
-/* The checked descriptor of a message that a batch collects, valid until the next call; NULL: it is not in the cache, or
- * has more or fewer dimensions than one. *fill is a number from 1 on: where it is the same, the descriptors differ in
- * their addresses and outcomes only. Fills the error of the options. */
+/* The checked descriptor of a message that a batch collects, valid until the next call; NULL: it is not in the cache,
+ * or has more or fewer dimensions than one. *fill is a number from 1 on: where it is the same, the descriptors differ
+ * in their addresses and outcomes only. Fills the error of the options. */
 const tutti_op *tti_message_cache_find(const tutti_group *group, const struct tti_signature *signature,
                                        const tutti_call *options, uint64_t *fill);
 

@@ -4,8 +4,9 @@
  *
  * A record is a slot with its own number; the first record of a message describes it. A chunk of up to TTI_SLOT_BODY
  * bytes is sent in its slot, a larger one in the ring of bytes: in its window, or in all of it if the message is long.
- * The receiver publishes how much it has read, an eighth of a window at a time. Cost: one hop for a small message; for a
- * large one 4n bytes, copied in and out at the same time but for the first and the last chunk, and a hop for each chunk.
+ * The receiver publishes how much it has read, an eighth of a window at a time. Cost: one hop for a small message; for
+ * a large one 4n bytes, copied in and out at the same time but for the first and the last chunk, and a hop for each
+ * chunk.
  */
 #ifndef TTI_ENGINE_P2P_RINGS_RINGS_H
 #define TTI_ENGINE_P2P_RINGS_RINGS_H
@@ -37,7 +38,8 @@ static inline struct tti_slot *tti_slot(const struct tti_engine *e, int owner, i
 /* Whether the record with this number is there. */
 static inline bool tti_slot_has(const struct tti_slot *slot, uint64_t number)
 {
-    /* acquire: pairs with the release of tti_publish in put() of the sender, which has written the record and its bytes */
+    /* acquire: pairs with the release of tti_publish in put() of the sender, which has written the record and its
+     * bytes */
     return atomic_load_explicit(&slot->number, memory_order_acquire) == number;
 }
 

@@ -3,10 +3,10 @@
  * Sending: first the eager parts of new messages in the order of posting, then the rest of the message that the peer
  * has granted, while the rings have room.
  *
- * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or an
- * eighth of the window. The sender reads that word only when the number that it knows does not suffice. A chunk with the
- * gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that has read
- * everything has published room for the next chunk.
+ * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or
+ * an eighth of the window. The sender reads that word only when the number that it knows does not suffice. A chunk with
+ * the gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that
+ * has read everything has published room for the next chunk.
  *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
  * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since
@@ -28,8 +28,8 @@
 #define MOST_CHUNK  32768u
 #define LONG        8388608u /* bytes of a message that may use the whole ring */
 #define LONG_CHUNK  458752u
-/* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part of
- * a window. */
+/* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part
+ * of a window. */
 static_assert(2 * LONG_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_RING, "room for the next chunk");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_WINDOW, "the same in the window");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_SMALL / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_SMALL, "the same in small rings");
@@ -70,7 +70,8 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
     return TUTTI_OK;
 }
 
-/* Lets a long message use the whole ring. The first one takes memory for that; without memory all stay in the window. */
+/* Lets a long message use the whole ring. The first one takes memory for that; without memory all stay in the
+ * window. */
 static bool open_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=release,debug,address,undefined */
 /*
- * The order in which ranks receive chunks, with transfers that only count. All ranks of an all_reduce are simulated: the
- * parts that each rank reduces are the first phase, the results the second one. A result can be sent once its sender has
- * that chunk from all ranks.
+ * The order in which ranks receive chunks, with transfers that only count. All ranks of an all_reduce are simulated:
+ * the parts that each rank reduces are the first phase, the results the second one. A result can be sent once its
+ * sender has that chunk from all ranks.
  */
 #include <csetjmp>
 #include <cstdarg>

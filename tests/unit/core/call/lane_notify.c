@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How often a lane notifies its worker: a persistent start of one small operation does not, since it has arrived; a list
- * that cannot end does once, however many of its operations wait behind the first one.
+ * How often a lane notifies its worker: a persistent start of one small operation does not, since it has arrived; a
+ * list that cannot end does once, however many of its operations wait behind the first one.
  */
 #include <pthread.h>
 #include <setjmp.h>

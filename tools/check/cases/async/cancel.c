@@ -72,7 +72,8 @@ static void expect_cancelled(struct tti_check_job *job, int lowest)
     }
 }
 
-/* Starts the job behind an operation of `count` elements that blocks the lane, and cancels it there; lets the lane go. */
+/* Starts the job behind an operation of `count` elements that blocks the lane, and cancels it there; lets the lane
+ * go. */
 static void cancel_behind(struct tti_check *c, struct tti_check_job *job, const struct cancel_setup *s, int64_t count,
                           enum tti_check_completion completion, struct tti_check_job *held)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More cases of all_reduce: its wires, and that its result has the same bits on every rank and in every run, where that is
- * promised. reduce.c has the form. */
+/* More cases of all_reduce: its wires, and that its result has the same bits on every rank and in every run, where that
+ * is promised. reduce.c has the form. */
 #include <fenv.h>
 #include <stdlib.h>
 
@@ -22,8 +22,8 @@ static tutti_status do_with_rounding(struct tti_check *c, const struct tti_check
     return status;
 }
 
-/* Runs the plan four times, synchronously or not, once with another direction of rounding on each rank, gathers a hash of
- * each result from every rank, and checks that all hashes are equal. */
+/* Runs the plan four times, synchronously or not, once with another direction of rounding on each rank, gathers a hash
+ * of each result from every rank, and checks that all hashes are equal. */
 static void same_bits(struct tti_check *c, const struct tti_check_plan *p)
 {
     enum { RUNS = 4 };
@@ -95,8 +95,8 @@ static void wire_case(struct tti_check *c, const struct tti_check_plan *p, const
 }
 
 /* All_reduce on a wire, around the sizes at which an engine or the core may change its mind: within the bound of the
- * header, and with the same bits everywhere. The operators differ by a factor for each element, so large tensors are for
- * one of them: their reference takes seconds. */
+ * header, and with the same bits everywhere. The operators differ by a factor for each element, so large tensors are
+ * for one of them: their reference takes seconds. */
 static void wire_cases(struct tti_check *c, tutti_wire wire)
 {
     static const tutti_reduce_op ops[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_PREMUL_SUM};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * gather; and all_gather, with parts of equal and of different length, in which each rank is a root. In place, the input
- * is the own part of the output. Off the root the output is a tensor that must stay unwritten or, in place, NULL.
+ * gather; and all_gather, with parts of equal and of different length, in which each rank is a root. In place, the
+ * input is the own part of the output. Off the root the output is a tensor that must stay unwritten or, in place, NULL.
  */
 #include "check/cases/collectives/forms.h"
 

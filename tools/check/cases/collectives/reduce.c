@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reduce; and all_reduce, in which each rank is a root. Off the root the output is a tensor that must stay unwritten or,
- * in place, NULL. */
+/* reduce; and all_reduce, in which each rank is a root. Off the root the output is a tensor that must stay unwritten
+ * or, in place, NULL. */
 #include "check/cases/collectives/forms.h"
 #include "check/reference/expect.h"
 

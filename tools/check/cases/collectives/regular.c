@@ -99,8 +99,8 @@ static void types(struct tti_check *c, const struct tti_check_collective *collec
     }
 }
 
-/* Large reductions by other operators and of other types than the sums of `sizes`, in place at one size and out of place
- * at the other. The reference rounds bf16 slowly: its tensors are small ones only. */
+/* Large reductions by other operators and of other types than the sums of `sizes`, in place at one size and out of
+ * place at the other. The reference rounds bf16 slowly: its tensors are small ones only. */
 static void large_types(struct tti_check *c, const struct tti_check_collective *collective)
 {
     static const struct {

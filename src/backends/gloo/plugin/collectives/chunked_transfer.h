@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A large transfer with one rank, in chunks, of which up to IN_FLIGHT are sent at a time. So the reduction of one chunk
- * overlaps with the transfer of the next, and the chunks of other lanes pass between them. receive_order.h says in which
- * order a rank receives the chunks of all transfers.
+ * overlaps with the transfer of the next, and the chunks of other lanes pass between them. receive_order.h says in
+ * which order a rank receives the chunks of all transfers.
  */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H
 #define TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H

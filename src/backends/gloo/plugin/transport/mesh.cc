@@ -157,9 +157,9 @@ void Pair::handleReadWrite(int events)
 }
 
 /*
- * Gloo announces each send and each receive by a notice, in a packet of its own. A notice that a caller makes waits here
- * for the data behind it, or for flush. Gloo calls this function while its queue is empty, or for the first operation of
- * the queue, so what waits here is always older than what Gloo keeps.
+ * Gloo announces each send and each receive by a notice, in a packet of its own. A notice that a caller makes waits
+ * here for the data behind it, or for flush. Gloo calls this function while its queue is empty, or for the first
+ * operation of the queue, so what waits here is always older than what Gloo keeps.
  *
  * Gloo would put the operation into its queue after a part is sent. Without memory the rest would be lost, and the peer
  * would take the next operation for it. So the operation is put there before, and true also means that it is there.
@@ -188,8 +188,8 @@ bool Pair::write(tcp::Op &op)
     return true;
 }
 
-/* The call has failed meanwhile, so its data must not be read any more. After a part of them the peer waits for the rest
- * and can receive nothing else. */
+/* The call has failed meanwhile, so its data must not be read any more. After a part of them the peer waits for the
+ * rest and can receive nothing else. */
 bool Pair::drop(const tcp::Op &op)
 {
     if (op.nwritten == 0) {
@@ -233,9 +233,10 @@ void Pair::send(gloo::transport::UnboundBuffer *buffer, uint64_t slot, size_t of
 }
 
 /*
- * Sends what waits, and then `op` with data from `memory`, if there is one. False if the connection does not take all of
- * it, or is broken. At an error Gloo closes the connection, and waits for its own thread. Another thread would do so with
- * a lock that Gloo's thread may need, a deadlock. So only Gloo's thread reports a broken connection, when it reads.
+ * Sends what waits, and then `op` with data from `memory`, if there is one. False if the connection does not take all
+ * of it, or is broken. At an error Gloo closes the connection, and waits for its own thread. Another thread would do so
+ * with a lock that Gloo's thread may need, a deadlock. So only Gloo's thread reports a broken connection, when it
+ * reads.
  */
 bool Pair::transmit(tcp::Op *op, char *memory)
 {

@@ -83,7 +83,8 @@ class Pair : public gloo::transport::tcp::Pair
     bool transmit(gloo::transport::tcp::Op *op, char *memory);
 
     Mesh *mesh_;
-    /* Notices that leave with the next operation, or at flush; only while Gloo's queue is empty. Under the pair's lock. */
+    /* Notices that leave with the next operation, or at flush; only while Gloo's queue is empty. Under the pair's
+     * lock. */
     std::deque<gloo::transport::tcp::Op> waiting_;
     bool hung_up_ = false; /* nothing more is sent; under the pair's lock */
 };

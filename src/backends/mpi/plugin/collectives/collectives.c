@@ -77,8 +77,8 @@ const char *tti_mpi_supports(void *state, const tutti_op *op)
     }
 }
 
-/* In the default floating-point environment, as Tutti's own folds: see kernels/dispatch.h. It holds for conversions, and
- * for sums that MPI does on this thread. */
+/* In the default floating-point environment, as Tutti's own folds: see kernels/dispatch.h. It holds for conversions,
+ * and for sums that MPI does on this thread. */
 static tutti_status reduce(struct tti_mpi_call *c)
 {
     const tti_environment before = tti_environment_enter();

@@ -30,8 +30,8 @@ struct side {
     MPI_Datatype *types;
 };
 
-/* A type for `count` blocks of `length` items each, `pitch` bytes apart. Counts of MPI are int, so very many blocks are a
- * vector of vectors and, in a struct with it, the rest. */
+/* A type for `count` blocks of `length` items each, `pitch` bytes apart. Counts of MPI are int, so very many blocks are
+ * a vector of vectors and, in a struct with it, the rest. */
 static int make_vector(size_t count, int length, MPI_Aint pitch, MPI_Datatype item, MPI_Datatype *type)
 {
     if (count <= TTI_MPI_MAX_COUNT) {
@@ -120,7 +120,8 @@ static void free_types(struct side *s, int size)
     }
 }
 
-/* Whether MPI may leave this part out: MPICH 4.0 takes the size of a type as an int in MPI_Alltoallw, and 4 GiB are 0. */
+/* Whether MPI may leave this part out: MPICH 4.0 takes the size of a type as an int in MPI_Alltoallw, and 4 GiB are
+ * 0. */
 static bool may_be_left_out(const struct side *s, int r)
 {
     MPI_Count bytes = 0;
