@@ -178,6 +178,7 @@ bool Pair::write(tcp::Op &op)
     }
     tx_.push_back(std::move(op));
     if (write_part(tx_.front())) {
+        op = std::move(tx_.front()); /* Gloo ends the operation */
         tx_.pop_front();
     } else if (state_ == CONNECTED) {
         device_->registerDescriptor(fd_, EPOLLIN | EPOLLOUT, this);
