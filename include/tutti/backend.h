@@ -227,7 +227,7 @@ typedef struct tutti_open_info {
     int32_t rank;
     int32_t world_size; /* of this group */
     int32_t lanes;
-    int64_t timeout_ms; /* of the opening: -1 = none */
+    int64_t timeout_ms; /* what is left for the opening: 0 = nothing, -1 = no limit */
     DLDevice device;
     const tutti_rendezvous *rendezvous;
     void *native_communicator;

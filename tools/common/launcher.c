@@ -174,6 +174,7 @@ int tti_launch_self(const char *command, int ranks, const char *const *arguments
     }
     memcpy(all, first, sizeof(first));
     memcpy(all + ours, arguments, count * sizeof(*all));
+    unsetenv("TUTTI_STORE"); /* of another job: `tutti run` would refuse it */
     execv(self, (char *const *)all);
     fprintf(stderr, "tutti %s: cannot start %s run: %s\n", command, self, strerror(errno));
     free(all);

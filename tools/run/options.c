@@ -227,7 +227,8 @@ static bool sets(const struct tti_run_options *options, const char *name)
 static void check_store(struct argp_state *state, const struct tti_run_options *options)
 {
     const char *store = getenv("TUTTI_STORE");
-    if (store && *store && !getenv("TUTTI_RANK") && !sets(options, "TUTTI_STORE")) {
+    const char *rank = getenv("TUTTI_RANK");
+    if (store && *store && !(rank && *rank) && !sets(options, "TUTTI_STORE")) {
         argp_error(state,
                    "TUTTI_STORE is %s, but the launcher chooses the store. For one job on several hosts say --nnodes, "
                    "--node-rank and --master-addr on each; for this store say --env TUTTI_STORE=%s; else unset it",

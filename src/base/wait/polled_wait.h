@@ -27,7 +27,7 @@ int64_t tti_poll_interval_ms(int64_t least_ms, int32_t ranks);
 tutti_status tti_wait_polling(const struct tti_polled_wait *wait, int64_t deadline_ns, tutti_error *error);
 
 /* The poll that follows an attempt with this status. True: it has found the cause, which replaces *status and *error.
- * A TIMEOUT without a suspect does not replace one with a suspect. */
+ * A cause of the same status without a suspect does not replace an *error with one. */
 bool tti_poll_cause(const struct tti_polled_wait *wait, tutti_status *status, tutti_error *error);
 
 #endif

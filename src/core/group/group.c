@@ -447,6 +447,8 @@ tutti_status tti_group_end(struct tti_group *g)
     }
     quiesce(g);
     tti_group_close(g);
+    tti_wait_registry_close(g->wait_registry); /* before its keys go: its thread may put notes */
+    g->wait_registry = NULL;
     tti_rendezvous_forget(&g->rendezvous, g->rank, g->size);
     free_group(g);
     return TUTTI_OK;

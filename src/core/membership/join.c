@@ -149,7 +149,8 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
     if (status != TUTTI_OK) {
         return status;
     }
-    status = tti_world_name(plan->store, name, plan->rank, plan->size, counted, plan->name, sizeof(plan->name), error);
+    status =
+        tti_world_name(plan->store, url, name, plan->rank, plan->size, counted, plan->name, sizeof(plan->name), error);
     add_name_suffix(plan, url, tti_setting(plan->settings, TTI_SET_STORE));
     if (status == TUTTI_OK) {
         status = tti_group_open(plan, group, error);

@@ -34,9 +34,11 @@
 struct join_count {
     struct join_count *next;
     uint64_t store;
+    uint64_t place; /* a hash of the store's URL: a new store there takes the place of the old one in this list, too */
     char code[NAME_CODE];
     int32_t rank;
     unsigned count;
+    bool is_successor; /* another process was this rank at the store before */
 };
 
 static struct tti_fork_mutex counts_lock = TTI_FORK_MUTEX_INIT;
@@ -72,23 +74,52 @@ static tutti_status know_store(struct tti_store *store, int32_t rank, uint64_t *
     return status;
 }
 
-static tutti_status count_join(uint64_t store, const char *code, int32_t rank, unsigned *count, tutti_error *error)
+static bool is_of(const struct join_count *c, const struct join_count *joined)
+{
+    return c->rank == joined->rank && c->store == joined->store;
+}
+
+static bool has_name(const struct join_count *c, const struct join_count *joined)
+{
+    return c->rank == joined->rank && strcmp(c->code, joined->code) == 0;
+}
+
+/* The entry of these worlds, new or as it is; NULL: there is no memory. Under the lock. */
+static struct join_count *find_or_add(const struct join_count *joined)
+{
+    struct join_count *same = NULL;  /* of these worlds */
+    struct join_count *other = NULL; /* of another name at the same store */
+    struct join_count *old = NULL;   /* of an earlier store at the same place */
+    for (struct join_count *c = counts; c; c = c->next) {
+        same = is_of(c, joined) && has_name(c, joined) ? c : same;
+        other = is_of(c, joined) ? c : other;
+        old = has_name(c, joined) && c->place == joined->place ? c : old;
+    }
+    if (same) {
+        return same;
+    }
+    struct join_count *added = old ? old : calloc(1, sizeof(*added));
+    if (!added) {
+        return NULL;
+    }
+    struct join_count *const next = old ? old->next : counts;
+    const bool is_successor = other ? other->is_successor : joined->is_successor;
+    *added = *joined;
+    added->next = next;
+    added->is_successor = is_successor;
+    counts = old ? counts : added;
+    return added;
+}
+
+/* Counts one more world. *joined becomes the entry, with the number of worlds before. */
+static tutti_status count_join(struct join_count *joined, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
     tti_fork_mutex_lock(&counts_lock);
-    struct join_count *c = counts;
-    while (c && (c->rank != rank || c->store != store || strcmp(c->code, code) != 0)) {
-        c = c->next;
-    }
-    if (!c && (c = calloc(1, sizeof(*c)))) {
-        snprintf(c->code, sizeof(c->code), "%s", code);
-        c->store = store;
-        c->rank = rank;
-        c->next = counts;
-        counts = c;
-    }
+    struct join_count *c = find_or_add(joined);
     if (c) {
-        *count = c->count++;
+        *joined = *c;
+        c->count++;
     } else {
         status = tti_error_set(error, TUTTI_NO_MEMORY, "no memory to join a job");
     }
@@ -96,39 +127,44 @@ static tutti_status count_join(uint64_t store, const char *code, int32_t rank, u
     return status;
 }
 
-/* Whether a process that has joined this world has ended. */
-static bool is_over(struct tti_store *store, const char *name, int32_t size)
+/* Whether an earlier process of this rank has left its record in the world, or all processes that have left one have
+ * ended. One that has ended is not enough: it may be a rank of the new job, which the others report. */
+static bool is_over(struct tti_store *store, const char *name, int32_t rank, int32_t size)
 {
-    bool over = false;
-    for (int32_t r = 0; r < size && !over; r++) {
+    bool replaced = false;
+    int32_t ended = 0;
+    int32_t others = 0;
+    for (int32_t r = 0; r < size && !replaced; r++) {
         struct tti_hello hello;
         char key[96];
         size_t length = 0;
         snprintf(key, sizeof(key), "%s/hello/%d", name, r);
-        over = tti_store_get(store, key, &hello, sizeof(hello), &length, 0, NULL) == TUTTI_OK &&
-               length == sizeof(hello) && tti_same_host_has_ended(&hello);
+        if (tti_store_get(store, key, &hello, sizeof(hello), &length, 0, NULL) == TUTTI_OK && length == sizeof(hello)) {
+            const bool has_ended = tti_same_host_has_ended(&hello);
+            replaced = r == rank && has_ended;
+            ended += has_ended;
+            others += !has_ended;
+        }
     }
-    return over;
+    return replaced || (ended > 0 && others == 0);
 }
 
-tutti_status tti_world_name(struct tti_store *store, const char *setting, int32_t rank, int32_t size, bool counted,
-                            char *name, size_t capacity, tutti_error *error)
+tutti_status tti_world_name(struct tti_store *store, const char *url, const char *setting, int32_t rank, int32_t size,
+                            bool counted, char *name, size_t capacity, tutti_error *error)
 {
-    char code[NAME_CODE];
-    uint64_t number = 0;
-    unsigned count = 0;
-    bool found = false;
-    encode_name(setting, code);
-    snprintf(name, capacity, "w%u%s", count, code);
-    tutti_status status = counted ? know_store(store, rank, &number, &found, error) : TUTTI_OK;
-    if (counted && status == TUTTI_OK) {
-        status = count_join(number, code, rank, &count, error);
+    struct join_count joined = {.place = tti_hash_text(TTI_HASH_EMPTY, url), .rank = rank};
+    encode_name(setting, joined.code);
+    snprintf(name, capacity, "w0%s", joined.code);
+    if (!counted) {
+        return TUTTI_OK;
     }
-    const bool is_successor = found && count == 0;
-    snprintf(name, capacity, "w%u%s", count, code);
-    while (status == TUTTI_OK && is_successor && is_over(store, name, size)) {
-        status = count_join(number, code, rank, &count, error);
-        snprintf(name, capacity, "w%u%s", count, code);
+    tutti_status status = know_store(store, rank, &joined.store, &joined.is_successor, error);
+    status = status == TUTTI_OK ? count_join(&joined, error) : status;
+    const bool skips = joined.is_successor && joined.count == 0;
+    snprintf(name, capacity, "w%u%s", joined.count, joined.code);
+    while (status == TUTTI_OK && skips && is_over(store, name, rank, size)) {
+        status = count_join(&joined, error);
+        snprintf(name, capacity, "w%u%s", joined.count, joined.code);
     }
     return status;
 }
