@@ -7,7 +7,7 @@
  *     for (i = 0; i < n; i++) {
  *         tutti_work *work;
  *         if (tutti_all_reduce_async(group, &t[i], &t[i], TUTTI_SUM, NULL, &work) == TUTTI_OK)
- *         tutti_queue_enqueue(queue, work, NULL);
+ *             tutti_queue_enqueue(queue, work, NULL);
  *     }
  *     tutti_status status = tutti_queue_wait_all(queue, TUTTI_FOREVER, &error);
  *     tutti_queue_destroy(queue, NULL);

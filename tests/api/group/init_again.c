@@ -26,24 +26,25 @@ static void join(int32_t rank, void *url)
     use(TUTTI_CONFIG(.rank = rank, .world_size = 2, .store = url, .timeout_ms = LONG_MS));
 }
 
-static void worker(int32_t rank, void *url)
+/* Rank 0 is this process, and rank 1 a new one. */
+static void join_with_new_process(void *url)
 {
-    (void)rank;
-    join(1, url);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        join(1, url);
+        _exit(test_result());
+    }
+    int status = -1;
+    join(0, url);
+    EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
 /* Rank 0 goes on, and has a new process as rank 1 for each job. */
 static void new_jobs(int32_t rank, void *url)
 {
+    (void)rank;
     for (int job = 0; job < JOBS; job++) {
-        const pid_t pid = fork();
-        if (pid == 0) {
-            worker(1, url);
-            _exit(test_result());
-        }
-        int status = -1;
-        join(rank, url);
-        EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+        join_with_new_process(url);
         EXPECT_OK(tutti_finalize(NULL));
     }
 }
@@ -58,14 +59,7 @@ static void late_worker(int32_t rank, void *url)
             &e, TUTTI_TIMEOUT, "missing: rank 1",
             tutti_init(TUTTI_CONFIG(.rank = rank, .world_size = 2, .store = url, .timeout_ms = SHORT_MS), &g, &e));
     }
-    const pid_t pid = fork();
-    if (pid == 0) {
-        worker(1, url);
-        _exit(test_result());
-    }
-    int status = -1;
-    join(rank, url);
-    EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+    join_with_new_process(url);
 }
 
 struct view {

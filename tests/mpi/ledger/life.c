@@ -4,9 +4,8 @@
  * and finalised by the application.
  *
  *     life available|missing       one process: whether mpi can be used; MPI is not started
- *     life here STORE              Tutti starts MPI, from two threads at the same time; STORE is the name of the second
- *     one's
- *                                  rendezvous. The ranks pretend to be on two hosts
+ *     life here STORE              Tutti starts MPI, from two threads at the same time; STORE is the name of the
+ *                                  second one's rendezvous. The ranks pretend to be on two hosts
  *     life settings                the settings that concern MPI's start, and the description of a group
  *     life application             the program starts and ends MPI
  */
