@@ -139,7 +139,8 @@ static tutti_status join_world(struct tti_group_plan *plan, const tutti_config *
         /* A name over callbacks is new for each world: a rank may join under another number than before, so that counts
          * of ranks would differ. */
         counted = name[0] == '\0';
-        snprintf(url, sizeof(url), "callbacks:%p", config->store_callbacks->user);
+        snprintf(url, sizeof(url), "callbacks:%p %llx", config->store_callbacks->user,
+                 (unsigned long long)(uintptr_t)config->store_callbacks->get);
         status = tti_store_open_callbacks(config->store_callbacks, &plan->store, error);
     } else {
         snprintf(url, sizeof(url), "%s", world.store_url);

@@ -7,8 +7,8 @@
  * A store is known by a random number under which the rank finds it again, and not by its URL, under which a new store
  * may have taken the place of an old one. So the ranks of a new job meet, however many worlds each of them has made at
  * that address. The store of the job before may also go on, if its server finds the new processes' connections before
- * it has seen the old ones end. Then a new process skips the worlds in which a process that has ended has left a
- * record.
+ * it has seen the old ones end. Then a new process skips the worlds of the process whose place it takes, and those in
+ * which nobody lives.
  *
  * Cost: two requests for the first world of a store, then one. A process that is not the first one of its rank reads
  * one record of each rank for each world.

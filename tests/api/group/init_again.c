@@ -2,7 +2,7 @@
 /* tutti-test: seconds=3 timeout=120 trees=release,debug,address,undefined */
 /*
  * Worlds at an address that has been used before: ranks meet that have made different numbers of worlds there, in
- * stores that do not exist any more.
+ * stores that do not exist any more, or in another store with the same `user`.
  */
 #include "init_processes.h"
 
@@ -91,6 +91,32 @@ static void new_callbacks(int32_t rank, void *user)
     }
 }
 
+static struct table *other_table;
+
+static tutti_status other_set(void *user, const char *key, const void *value, size_t length)
+{
+    (void)user;
+    return table_set(other_table, key, value, length);
+}
+
+static tutti_status other_get(void *user, const char *key, void *value, size_t capacity, size_t *length,
+                              int64_t timeout_ms)
+{
+    (void)user;
+    return table_get(other_table, key, value, capacity, length, timeout_ms);
+}
+
+/* Two stores with one `user`, in turn: their functions tell them apart. */
+static void stores_in_turn(int32_t rank, void *user)
+{
+    const tutti_store_callbacks stores[] = {
+        {.size = sizeof(stores[0]), .user = user, .set = view_set, .get = view_get},
+        {.size = sizeof(stores[0]), .user = user, .set = other_set, .get = other_get}};
+    for (int job = 0; job < 4; job++) {
+        use(TUTTI_CONFIG(.rank = rank, .world_size = 2, .store_callbacks = &stores[job % 2], .timeout_ms = LONG_MS));
+    }
+}
+
 int main(void)
 {
     char url[80];
@@ -107,5 +133,10 @@ int main(void)
     for (int job = 0; job < JOBS; job++) {
         munmap(tables[job], sizeof(*tables[job]));
     }
+    struct view view = {.table = table_make()};
+    other_table = table_make();
+    test_processes("two stores in turn", 2, stores_in_turn, &view);
+    munmap(view.table, sizeof(*view.table));
+    munmap(other_table, sizeof(*other_table));
     return test_result();
 }
