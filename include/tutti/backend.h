@@ -256,6 +256,7 @@ typedef struct tutti_exchange {
     uint32_t reserved;
     void *self;
     tutti_status (*gather)(void *self, const void *mine, size_t bytes, void *all, tutti_error *error);
+    int64_t deadline_ns; /* of the collective, with all its steps (CLOCK_MONOTONIC); INT64_MAX = none */
 } tutti_exchange;
 
 /** Ranks that miss an agreement at its deadline. */

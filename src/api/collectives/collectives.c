@@ -285,7 +285,8 @@ static tutti_status run_slow_path(tutti_group *group, const struct tti_signature
     return status == TUTTI_OK ? tti_collective_run(&k, c->describe(&k, s)) : status;
 }
 
-tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output, const tutti_call *call)
+tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output, int64_t begun_ns,
+                                    const tutti_call *call)
 {
     const struct tti_signature s = tti_signature_of(TUTTI_OP_ALL_GATHER, 0, 0, 0, input, output);
     struct tti_task task;
@@ -295,7 +296,9 @@ tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, D
         return status;
     }
     k.c->on_host = true;
-    return tti_collective_run(&k, all_gather(&k, &s));
+    status = all_gather(&k, &s);
+    task.op.begun_ns = begun_ns;
+    return tti_collective_run(&k, status);
 }
 
 static inline tutti_status run(tutti_group *group, const struct tti_signature *s, const tutti_call *call)

@@ -11,6 +11,7 @@
 
 #include "api/check.h"
 #include "api/group/blocks.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/host/available_memory.h"
 #include "base/kept_memory.h"
@@ -29,9 +30,17 @@ struct outcome {
     char message[252];
 };
 
+/* A call that consists of several steps, with one deadline for all of them. */
+struct collective {
+    struct tti_call call;
+    int64_t begun_ns;
+    tutti_exchange exchange;
+};
+
 static tutti_status gather(void *self, const void *mine, size_t bytes, void *all, tutti_error *error)
 {
-    struct tti_call *c = self;
+    struct collective *collective = self;
+    struct tti_call *c = &collective->call;
     int64_t count = (int64_t)bytes;
     int64_t joined = count * c->group_size;
     if (bytes > EXCHANGE_MAX) {
@@ -52,8 +61,8 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
     memcpy(block + joined, mine, bytes);
     DLTensor input = tutti_tensor_1d(block + joined, &count, TUTTI_U8);
     DLTensor output = tutti_tensor_1d(block, &joined, TUTTI_U8);
-    const tutti_status status =
-        tti_all_gather_on_host(c->group->handle, &input, &output, TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
+    const tutti_status status = tti_all_gather_on_host(c->group->handle, &input, &output, collective->begun_ns,
+                                                       TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
     if (status == TUTTI_OK) {
         memcpy(all, block, (size_t)joined);
     }
@@ -62,9 +71,21 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
     return status;
 }
 
-static tutti_exchange exchange_of(struct tti_call *c)
+static tutti_status begin(struct collective *collective, tutti_group *group, tutti_operation operation,
+                          tutti_error *error)
 {
-    return (tutti_exchange){.size = sizeof(tutti_exchange), .self = c, .gather = gather};
+    const tutti_status status = tti_call_begin_plain(&collective->call, group, operation, error);
+    if (status != TUTTI_OK) {
+        return status;
+    }
+    collective->begun_ns = tti_now_ns();
+    collective->exchange = (tutti_exchange){
+        .size = sizeof(tutti_exchange),
+        .self = collective,
+        .gather = gather,
+        .deadline_ns = tti_deadline_ns(collective->begun_ns, collective->call.options.timeout_ms),
+    };
+    return TUTTI_OK;
 }
 
 /* Whether the group's backend has a heap; else the memory is ordinary. */
@@ -90,8 +111,9 @@ static tutti_status error_of_rank(struct tti_call *c, int rank, tutti_status sta
 
 /* All ranks return OK, or all return the first failure: of a rank so far, or that there is less memory than they want
  * next. */
-static tutti_status agree(struct tti_call *c, tutti_status mine, struct tti_memory_request next)
+static tutti_status agree(struct collective *collective, tutti_status mine, struct tti_memory_request next)
 {
+    struct tti_call *c = &collective->call;
     if (!can_agree(c->group)) {
         return mine == TUTTI_OK ? mine : error_of_rank(c, c->rank, mine, c->error->message);
     }
@@ -103,7 +125,7 @@ static tutti_status agree(struct tti_call *c, tutti_status mine, struct tti_memo
     if (!all) {
         return tti_error_set(c->error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
     }
-    tutti_status status = gather(c, &own, sizeof(own), all, c->error);
+    tutti_status status = gather(collective, &own, sizeof(own), all, c->error);
     for (int r = 0; r < c->group_size && status == TUTTI_OK; r++) {
         if (all[r].status != TUTTI_OK) {
             all[r].message[sizeof(all[r].message) - 1] = '\0';
@@ -119,19 +141,20 @@ static tutti_status agree(struct tti_call *c, tutti_status mine, struct tti_memo
 }
 
 /* Ordinary memory, for all ranks or for none. */
-static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memory)
+static tutti_status alloc_ordinary(struct collective *collective, size_t bytes, void **memory)
 {
+    struct tti_call *c = &collective->call;
     const bool on_host = c->group->device.device_type == kDLCPU; /* else its library refuses what is too much */
     const struct tti_memory_request wanted = {.bytes = on_host ? bytes : 0, .available = tti_available_memory_read()};
     const struct tti_memory_request none = {.bytes = 0};
     struct tti_pool *pool = c->group->pool;
     void *block = NULL;
-    tutti_status status = agree(c, tti_memory_requests_check(&wanted, sizeof(wanted), 1, c->error), wanted);
+    tutti_status status = agree(collective, tti_memory_requests_check(&wanted, sizeof(wanted), 1, c->error), wanted);
     if (status != TUTTI_OK) {
         return status;
     }
     status = bytes > 0 ? tti_pool_alloc(pool, c->group->device, bytes, &block, c->error) : TUTTI_OK;
-    status = agree(c, status, none);
+    status = agree(collective, status, none);
     if (status == TUTTI_OK) {
         *memory = block;
     } else if (block) {
@@ -142,23 +165,23 @@ static tutti_status alloc_ordinary(struct tti_call *c, size_t bytes, void **memo
 
 tutti_status tutti_alloc(tutti_group *group, size_t bytes, void **memory, tutti_error *error)
 {
-    struct tti_call c;
-    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_ALLOC, error);
+    struct collective collective;
+    struct tti_call *c = &collective.call;
+    tutti_status status = begin(&collective, group, TUTTI_OP_ALLOC, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    tutti_exchange exchange = exchange_of(&c);
     if (!memory) {
-        status = tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "alloc: the pointer for the memory is NULL");
-    } else if (has_heap(c.group)) {
-        status = c.group->backend->ops->alloc(c.group->state, bytes, &exchange, memory, c.error);
+        status = tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "alloc: the pointer for the memory is NULL");
+    } else if (has_heap(c->group)) {
+        status = c->group->backend->ops->alloc(c->group->state, bytes, &collective.exchange, memory, c->error);
     } else {
-        status = alloc_ordinary(&c, bytes, memory);
+        status = alloc_ordinary(&collective, bytes, memory);
     }
     if (status == TUTTI_OK && bytes > 0) {
         tti_block_add(*memory, bytes);
     }
-    return tti_call_end(&c, status);
+    return tti_call_end(c, status);
 }
 
 tutti_status tutti_free(tutti_group *group, void *memory, tutti_error *error)
@@ -180,33 +203,34 @@ tutti_status tutti_free(tutti_group *group, void *memory, tutti_error *error)
 
 tutti_status tutti_register(tutti_group *group, void *memory, size_t bytes, tutti_error *error)
 {
-    struct tti_call c;
-    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_REGISTER, error);
+    struct collective collective;
+    struct tti_call *c = &collective.call;
+    tutti_status status = begin(&collective, group, TUTTI_OP_REGISTER, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    tutti_exchange exchange = exchange_of(&c);
     if (!memory && bytes > 0) {
-        status = tti_error_set(c.error, TUTTI_INVALID_ARGUMENT, "register: memory is NULL, but bytes is %zu", bytes);
+        status = tti_error_set(c->error, TUTTI_INVALID_ARGUMENT, "register: memory is NULL, but bytes is %zu", bytes);
     } else if (bytes > UINTPTR_MAX - (uintptr_t)memory) {
-        status = tti_error_set(c.error, TUTTI_INVALID_ARGUMENT,
+        status = tti_error_set(c->error, TUTTI_INVALID_ARGUMENT,
                                "register: %zu bytes at %p go beyond the end of the address space", bytes, memory);
-    } else if (has_heap(c.group)) {
-        status = c.group->backend->ops->register_memory(c.group->state, memory, bytes, &exchange, c.error);
+    } else if (has_heap(c->group)) {
+        status =
+            c->group->backend->ops->register_memory(c->group->state, memory, bytes, &collective.exchange, c->error);
     }
-    return tti_call_end(&c, status);
+    return tti_call_end(c, status);
 }
 
 tutti_status tutti_unregister(tutti_group *group, void *memory, tutti_error *error)
 {
-    struct tti_call c;
-    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_UNREGISTER, error);
+    struct collective collective;
+    struct tti_call *c = &collective.call;
+    tutti_status status = begin(&collective, group, TUTTI_OP_UNREGISTER, error);
     if (status != TUTTI_OK) {
         return status;
     }
-    tutti_exchange exchange = exchange_of(&c);
-    if (has_heap(c.group)) {
-        status = c.group->backend->ops->unregister_memory(c.group->state, memory, &exchange, c.error);
+    if (has_heap(c->group)) {
+        status = c->group->backend->ops->unregister_memory(c->group->state, memory, &collective.exchange, c->error);
     }
-    return tti_call_end(&c, status);
+    return tti_call_end(c, status);
 }

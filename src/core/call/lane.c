@@ -419,7 +419,7 @@ static void sleep_until_granted(struct tti_lane_waiter *waiter, int64_t until_ns
 static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
 {
     struct tti_lane_waiter waiter = {.work = NULL};
-    *begun_ns = tti_now_ns();
+    *begun_ns = *begun_ns != 0 ? *begun_ns : tti_now_ns();
     int64_t until = tti_deadline_ns(*begun_ns, timeout_ms);
     bool open = false;
     pthread_mutex_lock(&q->lock);
@@ -429,7 +429,7 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
     if (mine) {
         return TUTTI_OK;
     }
-    struct tti_yields yields = {.now_ns = *begun_ns};
+    struct tti_yields yields = {.now_ns = tti_now_ns()};
     bool pays = tti_yield_pays();
     for (unsigned i = 0;; i++) {
         /* acquire: pairs with leave_slow */

@@ -4,6 +4,7 @@
  * processes do (backend shm), and through backend fault. Also what every function refuses.
  */
 #include "api/check.h"
+#include "clock.h"
 #include "time_limits.h"
 
 #include <stdbool.h>
@@ -127,11 +128,34 @@ static void in_batch(tutti_group *g)
     check_memory(g, 1000);
 }
 
+#define DEADLINE_MS 3000
+
+/* The deadline is that of the whole call: rank 1 is late in the first step, and misses the second one. */
+static void one_deadline(tutti_group *g)
+{
+    tutti_group *own = NULL;
+    tutti_error e;
+    void *memory = NULL;
+    const char *const settings[] = {"fault.backend=shm",
+                                    "fault.rules=all_gather:delay=2s@1,rank=1;all_gather:drop@2,rank=1", NULL};
+    const tutti_config *config = TUTTI_CONFIG(.backend = "fault", .settings = settings, .timeout_ms = DEADLINE_MS);
+    EXPECT_OK(tutti_group_split(g, 0, tutti_group_rank(g), config, &own, &e));
+    const int64_t begun_ms = now_ms();
+    EXPECT_ERROR(&e, TUTTI_TIMEOUT, "", tutti_alloc(own, 1000, &memory, &e));
+    /* the reported time lacks what came before the step that failed, unless it is that of the call */
+    EXPECT(tutti_group_rank(own) == 1 || now_ms() - begun_ms - e.elapsed_ms < 1000);
+    EXPECT(e.deadline_ms == DEADLINE_MS && memory == NULL);
+    EXPECT_OK(tutti_group_destroy(own, NULL));
+}
+
 static tutti_status rank_function(tutti_group *g, void *user)
 {
     (void)user;
     tutti_group *own = NULL;
     tutti_error e;
+    if (strcmp(backend, "fault") == 0) {
+        one_deadline(g);
+    }
     const char *const over_shm[] = {"fault.backend=shm", NULL};
     const tutti_config *config = TUTTI_CONFIG(.backend = backend, .settings = over_shm, .timeout_ms = LONG_MS);
     EXPECT_OK(tutti_group_split(g, 0, tutti_group_rank(g), config, &own, &e));

@@ -117,8 +117,7 @@ static tutti_status receive(struct tti_heap_view *v, int rank, unsigned region, 
     snprintf(key, sizeof(key), "heap/%d", rank);
     tutti_status status = await_descriptor(v, channel, key, deadline, &fd, error);
     if (status == TUTTI_TIMEOUT && tti_remaining_ms(deadline) == 0) {
-        tti_error_set(error, status, "rank %d did not hand over its memory within %lld ms", rank,
-                      (long long)v->timeout_ms);
+        tti_error_set(error, status, "rank %d did not hand over its memory before the deadline of the call", rank);
         error->suspect = rank;
     } else if (status == TUTTI_PROTOCOL) { /* a value is there: see put_own */
         tti_error_set(error, status, "rank %d has no memory to hand over", rank);
@@ -161,7 +160,7 @@ tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti
     char url[TTI_STORE_LOCAL_URL];
     tti_store_local_url(v->directory[0] ? v->directory : NULL, "heap", all[0].random, url);
     enum tti_resource_origin origin;
-    mine->status = tti_store_open_local(url, v->timeout_ms, channel, &origin, error);
+    mine->status = tti_store_open_local(url, tti_remaining_ms(exchange->deadline_ns), channel, &origin, error);
     mine->origin = (uint8_t)origin;
     mine->serves = mine->status == TUTTI_OK && tti_store_served_here(*channel);
     return tti_heap_agree(v, exchange, what, mine, all, error);
@@ -180,17 +179,17 @@ static tutti_status put_own(const struct tti_heap_view *v, struct tti_store *cha
     return status;
 }
 
-tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted,
-                                   bool arena, int fd, struct tti_store *channel, tutti_error *error)
+tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const tutti_exchange *exchange,
+                                   const struct tti_heap_record *all, const bool *wanted, bool arena, int fd,
+                                   struct tti_store *channel, tutti_error *error)
 {
-    const int64_t deadline = tti_deadline_ns(tti_now_ns(), v->timeout_ms);
     tutti_status status = put_own(v, channel, fd, error);
     if (status == TUTTI_OK) {
         status = check_regions(v, all, arena, error);
     }
     for (int r = 0; r < v->size && status == TUTTI_OK; r++) {
         if (r != v->rank && wanted[r]) {
-            status = receive(v, r, all[r].region, channel, deadline, error);
+            status = receive(v, r, all[r].region, channel, exchange->deadline_ns, error);
         }
     }
     return status;

@@ -28,8 +28,9 @@ tutti_status tti_heap_open_fd_channel(const struct tti_heap_view *v, const tutti
  * their records name: the arena if `arena`, else a registered one. PEER_CORRUPT: a rank names a region that it cannot
  * have.
  */
-tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const struct tti_heap_record *all, const bool *wanted,
-                                   bool arena, int fd, struct tti_store *channel, tutti_error *error);
+tutti_status tti_heap_exchange_fds(struct tti_heap_view *v, const tutti_exchange *exchange,
+                                   const struct tti_heap_record *all, const bool *wanted, bool arena, int fd,
+                                   struct tti_store *channel, tutti_error *error);
 
 /* For a rank that cannot hand over its descriptor: the others do not wait for it. */
 void tti_heap_put_no_fd(const struct tti_heap_view *v, struct tti_store *channel);

@@ -104,8 +104,8 @@ static bool is_missing(const struct tti_heap_view *v, const struct tti_heap_reco
 
 /* Exchanges the arenas of all ranks. Arenas that are mapped here stay where they are: another thread may be in a call
  * that uses them. */
-static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_record *all, struct tti_store *channel,
-                                tutti_error *error)
+static tutti_status swap_arenas(struct tti_heap_view *v, const tutti_exchange *exchange,
+                                const struct tti_heap_record *all, struct tti_store *channel, tutti_error *error)
 {
     bool *wanted = malloc((size_t)v->size * sizeof(*wanted));
     if (!wanted) {
@@ -117,7 +117,8 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const struct tti_heap_r
         wanted[r] = !is_mapped_here(v->shared, v->member_of[r]);
     }
     pthread_mutex_unlock(&v->shared->lock);
-    const tutti_status status = tti_heap_exchange_fds(v, all, wanted, true, arena_of(v->shared)->fd, channel, error);
+    const tutti_status status =
+        tti_heap_exchange_fds(v, exchange, all, wanted, true, arena_of(v->shared)->fd, channel, error);
     free(wanted);
     return status;
 }
@@ -191,10 +192,11 @@ static void populate(struct tti_heap_view *v, const struct tti_heap_record *all)
 }
 
 /* `channel`: NULL if no rank misses an arena. */
-static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const struct tti_heap_record *all,
-                                 struct tti_store *channel, uint64_t *offset, tutti_error *error)
+static tutti_status map_and_take(struct tti_heap_view *v, size_t bytes, const tutti_exchange *exchange,
+                                 const struct tti_heap_record *all, struct tti_store *channel, uint64_t *offset,
+                                 tutti_error *error)
 {
-    tutti_status status = channel ? swap_arenas(v, all, channel, error) : TUTTI_OK;
+    tutti_status status = channel ? swap_arenas(v, exchange, all, channel, error) : TUTTI_OK;
     if (status == TUTTI_OK) {
         status = tti_heap_check_available(v, all, error);
     }
@@ -215,7 +217,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
         status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);
     }
     if (status == TUTTI_OK) {
-        mine.status = map_and_take(v, bytes, all, channel, &mine.offset, error);
+        mine.status = map_and_take(v, bytes, exchange, all, channel, &mine.offset, error);
         mine.origin = channel ? (uint8_t)tti_store_resource_origin(channel) : TTI_RESOURCE_OF_CALLER;
         taken = mine.status == TUTTI_OK && bytes > 0;
         status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);

@@ -102,7 +102,6 @@ static tutti_status view_fill(struct tti_heap_view *v, const tutti_open_info *in
     struct tti_heap_shared *h = v->shared;
     v->rank = info->rank;
     v->size = info->world_size;
-    v->timeout_ms = info->call_timeout_ms;
     snprintf(v->directory, sizeof(v->directory), "%s", info->socket_directory ? info->socket_directory : "");
     v->member_of = calloc((size_t)v->size, sizeof(*v->member_of));
     v->table.members = calloc((size_t)v->size, sizeof(struct tti_heap_member *));

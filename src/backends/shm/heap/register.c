@@ -177,7 +177,7 @@ static bool is_shared(const struct registration *x)
 }
 
 /* The second round: makes the file of this rank and maps those of all others. */
-static tutti_status share(struct registration *x, tutti_error *error)
+static tutti_status share(struct registration *x, const tutti_exchange *exchange, tutti_error *error)
 {
     struct tti_heap_view *v = x->view;
     struct tti_heap_region *r = region_of(x);
@@ -191,7 +191,7 @@ static tutti_status share(struct registration *x, tutti_error *error)
         status = make_file(x, error);
     }
     if (x->channel && status == TUTTI_OK) {
-        status = tti_heap_exchange_fds(v, x->all, wanted, false, r->fd, x->channel, error);
+        status = tti_heap_exchange_fds(v, exchange, x->all, wanted, false, r->fd, x->channel, error);
         x->mine.origin = (uint8_t)tti_store_resource_origin(x->channel);
     } else if (x->channel) {
         tti_heap_put_no_fd(v, x->channel);
@@ -276,7 +276,7 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
         status = tti_heap_open_fd_channel(x->view, exchange, "register", &x->mine, x->all, &x->channel, error);
     }
     if (status == TUTTI_OK) {
-        x->mine.status = share(x, error);
+        x->mine.status = share(x, exchange, error);
         status = tti_heap_agree(x->view, exchange, "register", &x->mine, x->all, error);
     }
     if (status == TUTTI_OK) {

@@ -59,9 +59,8 @@ struct tti_heap_view {
     struct tti_heap table;
     int rank;
     int size;
-    int *member_of;                      /* for each rank */
-    struct tti_heap_group_ops group_ops; /* under the lock of the heap */
-    int64_t timeout_ms;
+    int *member_of;                          /* for each rank */
+    struct tti_heap_group_ops group_ops;     /* under the lock of the heap */
     char directory[TTI_STORE_DIRECTORY + 1]; /* tutti_open_info.socket_directory, or "" */
 };
 

@@ -358,7 +358,8 @@ static void on_the_heap(struct rank *r)
 {
     const tutti_backend_ops *ops = r->backend->ops;
     struct gathering gathering = {.rank = r};
-    const tutti_exchange exchange = {.size = sizeof(exchange), .self = &gathering, .gather = gather_all};
+    const tutti_exchange exchange = {
+        .size = sizeof(exchange), .self = &gathering, .gather = gather_all, .deadline_ns = INT64_MAX};
     const size_t bytes = r->rank == 1 ? 0 : 8192;
     void *given = NULL;
     void *kept = NULL;

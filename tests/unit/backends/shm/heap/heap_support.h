@@ -15,6 +15,7 @@
 #include "backends/shm/heap/alloc.h"
 #include "backends/shm/heap/heap.h"
 #include "backends/shm/heap/register.h"
+#include "base/clock.h"
 #include "engine/memory/heap.h"
 #include "time_limits.h"
 
@@ -82,7 +83,10 @@ static inline void rank_open(struct rank *x, struct rendezvous *m, int rank, con
 {
     x->rendezvous = m;
     x->rank = rank;
-    x->exchange = (tutti_exchange){.size = sizeof(tutti_exchange), .self = x, .gather = gather};
+    x->exchange = (tutti_exchange){.size = sizeof(tutti_exchange),
+                                   .self = x,
+                                   .gather = gather,
+                                   .deadline_ns = tti_deadline_ns(tti_now_ns(), LONG_MS)};
     tutti_open_info info = {.size = sizeof(info),
                             .rank = rank,
                             .world_size = m->size,
