@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   16u
+#define TTI_LAYOUT_ABI   17u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -165,12 +165,15 @@ struct tti_pair_control {
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
     _Atomic uint64_t target; /* where it wants that: the name of its tensor (p2p/large/zero_copy.c); 0 = in the ring */
     _Atomic uint64_t intent; /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
-    _Atomic uint64_t distance; /* how far the owner is from what the peer writes: see p2p/large/single_copy.c */
+    _Atomic uint64_t costs;  /* in ps a byte that the peer sends: of reading it from the ring << 32 | of the kernel's
+                             * copy, 0 = not known; or TTI_PAIR_NEAR: see p2p/large/single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };
 static_assert(sizeof(struct tti_pair_control) == TTI_LINE, "one line");
 static_assert(offsetof(struct tti_pair_control, fetched) == 64, "a cache line of their own");
+
+#define TTI_PAIR_NEAR 0
 
 /* A chunk of a message. The first one of a message begins with the dimensions, unless there is just one. */
 struct tti_record {
@@ -219,7 +222,7 @@ struct tti_layout {
     size_t stages;      /* first lane's stage */
     size_t rings;       /* first pair's rings */
     size_t ring_bytes;  /* of a pair's ring of bytes; whole pages, and a power of two */
-    size_t ring_window; /* its first bytes, which are all that most messages use; likewise */
+    size_t ring_window; /* its first bytes, which all messages use at first; likewise */
     size_t ring_stride;
     size_t segment_bytes;
     size_t doorbell_bytes;
@@ -230,8 +233,9 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* The ring of a pair, its window, and what both are in a group of more than TTI_PAIR_FEW ranks. */
-#define TTI_PAIR_RING   1048576u
+/* The ring of a pair, its window, the part for long messages, and what all are with more than TTI_PAIR_FEW ranks. */
+#define TTI_PAIR_RING   4194304u
+#define TTI_PAIR_LONG   1048576u
 #define TTI_PAIR_WINDOW 262144u
 #define TTI_PAIR_SMALL  131072u
 #define TTI_PAIR_FEW    16
@@ -243,7 +247,7 @@ static inline size_t tti_pair_ring_window(int size)
     return size <= TTI_PAIR_FEW ? TTI_PAIR_WINDOW : TTI_PAIR_SMALL;
 }
 
-/* The whole ring is for long messages (p2p/rings/send.c), which have larger chunks. */
+/* Larger parts of the ring than the window: p2p/rings/send.c. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
     return size <= TTI_PAIR_FEW ? TTI_PAIR_RING : TTI_PAIR_SMALL;

@@ -82,8 +82,6 @@ struct tti_bytes {
     uint64_t freed; /* bytes before this position may be written again */
 };
 
-enum { TTI_REST_UNUSED, TTI_REST_USABLE, TTI_REST_NO_MEMORY };
-
 struct tti_peer {
     /* sending to it */
     struct tti_request *sends; /* in order of posting; removed when done */
@@ -91,7 +89,8 @@ struct tti_peer {
     struct tti_request *staging;   /* the first of them whose eager part is not out */
     struct tti_request *streaming; /* the one that the peer has granted */
     uint64_t *ends;                /* the position behind each record in flight; NULL = not opened */
-    uint8_t rest;                  /* TTI_REST_*: of the ring, behind its window */
+    size_t part;                   /* the first bytes of the ring that have memory */
+    bool part_is_last;             /* there is no memory for more */
     uint64_t posted;               /* records */
     uint64_t taken;                /* of them, as last read in the peer's control */
     struct tti_bytes bytes;        /* the ring of bytes */
@@ -119,8 +118,13 @@ struct tti_peer {
     struct tti_incoming *fetching; /* offered and matched, being copied */
     uint64_t acknowledged;         /* offered messages */
     bool unreadable;               /* the kernel does not let this rank read its process's memory */
-    uint32_t chunks;               /* large ones received through its ring, so far */
-    double line_ticks;             /* to read a cache line of them: a running average */
+    /* what copies cost: single_copy.c. Running averages */
+    uint32_t chunks_read;    /* large ones, so far, out of its ring */
+    uint32_t chunks_written; /* and into the own one */
+    double line_ticks;       /* to read a cache line that it has written */
+    double read_ticks;       /* these three for each byte */
+    double write_ticks;
+    double kernel_ticks;
 };
 
 struct tti_p2p {

@@ -3,12 +3,14 @@
  * Messages that the kernel copies once (process_vm_readv, memory/single_copy.c). A sender may offer a tensor that no
  * peer can reach: by its address in the sender's process, marked as such.
  *
- * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That pays if the two
- * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). If the
- * sender waits for no message itself, the CPUs of both share the work in the ring, so the distance has to be larger. On
- * Zen 5 the ring is faster, and tuning.single_copy is TTI_TUNING_NEVER (docs/decisions/0043). The receiver measures how
- * long it takes to read a line that the sender has just written, and publishes the distance. Every STAGED_EVERY-th
- * message uses the ring, so that the measurement goes on.
+ * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That may pay if the two
+ * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). On Zen 5
+ * the ring is faster, and tuning.single_copy is TTI_TUNING_NEVER (docs/decisions/0043).
+ *
+ * Other CPUs differ, so the ranks measure. The receiver measures how long it takes to read a line that the sender has
+ * just written; if that is long, it publishes what a byte costs, read from the ring and copied by the kernel. The
+ * sender knows what it costs to write it. In the ring the CPUs of both share the work, unless the sender receives, too.
+ * Of SAMPLED_EVERY messages one uses the slower way, so that the measurement goes on.
  *
  * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses
@@ -26,15 +28,18 @@
 #include "engine/p2p/requests.h"
 #include "engine/wait/publish.h"
 
-#define STAGED_EVERY 32u   /* one message of so many goes through the rings */
-#define TIMED_FROM   8192u /* least bytes of a chunk in the ring */
-#define TIMED_EVERY  16u   /* one of so many of them; seldom the first of a message, which is read cold */
-#define HYSTERESIS   1.1
+#define SAMPLED_EVERY 32u
+#define TIMED_EVERY   16u  /* one of so many of them; seldom the first of a message, which is read cold */
+#define FAR_NS        90.0 /* to read a line that the sender has just written: near 25 to 65, far 110 to 350 */
+#define HYSTERESIS    1.1
+#define COST_MOST     1e9 /* ps a byte */
 
-enum { NEAR, FAR, VERY_FAR };
-
-/* How long it takes to read a line that the sender has just written: near 25 to 65, far 110 to 350. */
-static const double from_ns[] = {[FAR] = 90, [VERY_FAR] = 220};
+/* A running average, in ps a byte; 0 = not known. */
+static uint64_t cost_of(const struct tti_engine *e, double ticks_a_byte)
+{
+    const double ps = ticks_a_byte / e->ticks_per_ns * 1000;
+    return ps <= 0 ? 0 : ps < 1 ? 1 : ps < COST_MOST ? (uint64_t)ps : (uint64_t)COST_MOST;
+}
 
 static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
 {
@@ -42,10 +47,44 @@ static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
         return bytes >= e->tuning.single_copy;
     }
     struct tti_peer *p = &e->p2p->peers[peer];
+    /* relaxed, as the store in publish_costs: a hint */
+    const uint64_t costs = atomic_load_explicit(&tti_pair(e, peer, e->rank)->costs, memory_order_relaxed);
+    if (costs == TTI_PAIR_NEAR) {
+        return false;
+    }
     const bool receives = e->p2p->recvs || p->open_recvs > 0;
-    /* relaxed, as the store in tti_p2p_measure_distance: a hint */
-    const uint64_t distance = atomic_load_explicit(&tti_pair(e, peer, e->rank)->distance, memory_order_relaxed);
-    return distance >= (receives ? FAR : VERY_FAR) && p->large_sends++ % STAGED_EVERY != 0;
+    const uint64_t kernel = (uint32_t)costs;
+    const uint64_t read = costs >> 32;
+    const uint64_t written = cost_of(e, p->write_ticks);
+    const uint64_t ring = receives ? read + written : read > written ? read : written;
+    const bool sample = p->large_sends++ % SAMPLED_EVERY == 0;
+    return (kernel <= ring) != sample; /* where the kernel's is not known, it is to be measured */
+}
+
+/* Publishes the costs of far ranks, if they have changed. */
+static void publish_costs(struct tti_engine *e, int peer)
+{
+    const struct tti_peer *p = &e->p2p->peers[peer];
+    _Atomic uint64_t *costs = &tti_pair(e, e->rank, peer)->costs;
+    const uint64_t was = atomic_load_explicit(costs, memory_order_relaxed);
+    const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: not known */
+    const bool far = ns > (was != TTI_PAIR_NEAR ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
+    const uint64_t read = cost_of(e, p->read_ticks);
+    const uint64_t is = far ? (read != 0 ? read : 1) << 32 | cost_of(e, p->kernel_ticks) : TTI_PAIR_NEAR;
+    if (is != was) {
+        atomic_store_explicit(costs, is, memory_order_relaxed);
+    }
+}
+
+/* Adds the time since `begun` to an average. */
+static void note_time(double *ticks_a_byte, uint64_t begun, size_t bytes)
+{
+    tti_average(ticks_a_byte, (double)(tti_ticks() - begun) / (double)bytes);
+}
+
+static bool is_timed(const struct tti_engine *e, uint32_t *chunks)
+{
+    return !e->direct && e->tuning.single_copy < TTI_TUNING_NEVER && (*chunks)++ % TIMED_EVERY == TIMED_EVERY / 2;
 }
 
 uint64_t tti_p2p_single_copy_name(struct tti_engine *e, int peer, const void *memory, uint64_t bytes)
@@ -75,6 +114,7 @@ tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tt
         return TUTTI_BUSY;
     }
     unsigned char *to = (unsigned char *)m->request->op->dst + m->arrived;
+    const uint64_t begun = tti_ticks();
     const bool read = tti_single_copy_fetch(e, peer, to, m->name + m->arrived, n);
     if (!tti_p2p_intent_end(e)) {
         return TUTTI_OK; /* it is copied again, if the alarm allows it */
@@ -83,21 +123,18 @@ tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tt
         e->p2p->peers[peer].unreadable = true;
         return TUTTI_UNSUPPORTED;
     }
+    note_time(&e->p2p->peers[peer].kernel_ticks, begun, n);
+    publish_costs(e, peer);
     m->arrived += n;
     e->p2p->bytes_copied += 2 * n;
     return TUTTI_OK;
 }
 
-void tti_p2p_measure_distance(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
+/* How long it takes to read one line; the speed of many depends on other users of the core, too. The first line of its
+ * page is read before, so that the TLB has the page; it is far enough away that the prefetcher does not bring the
+ * measured line. */
+static void measure_line(struct tti_peer *p, const unsigned char *chunk, size_t bytes)
 {
-    struct tti_peer *p = &e->p2p->peers[peer];
-    _Atomic uint64_t *distance = &tti_pair(e, e->rank, peer)->distance;
-    const bool wanted = !e->direct && e->tuning.single_copy < TTI_TUNING_NEVER;
-    if (!wanted || bytes < TIMED_FROM || p->chunks++ % TIMED_EVERY != TIMED_EVERY / 2) {
-        return;
-    }
-    /* One line only: the speed of many depends on other users of the core. The first line of its page is read before,
-     * so that the TLB has the page; it is far enough away that the prefetcher does not bring the measured line. */
     const uintptr_t middle = (uintptr_t)(chunk + bytes / 2);
     /* relaxed: the sender is known to have written them, and only the time counts */
     const _Atomic unsigned char *page = (const _Atomic unsigned char *)(chunk + bytes / 2 - middle % TTI_PAGE);
@@ -105,13 +142,30 @@ void tti_p2p_measure_distance(struct tti_engine *e, int peer, const unsigned cha
     const uint64_t before = tti_ticks_after_stores();
     (void)atomic_load_explicit(page + TTI_PAGE / 2, memory_order_relaxed);
     tti_average(&p->line_ticks, (double)(tti_ticks() - before));
-    const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: not known */
-    const uint64_t was = atomic_load_explicit(distance, memory_order_relaxed);
-    uint64_t is = NEAR;
-    for (uint64_t level = FAR; level <= VERY_FAR; level++) {
-        is += ns > (was >= level ? from_ns[level] / HYSTERESIS : from_ns[level] * HYSTERESIS);
+}
+
+uint64_t tti_p2p_read_begin(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    if (!is_timed(e, &p->chunks_read)) {
+        return 0;
     }
-    if (is != was) {
-        atomic_store_explicit(distance, is, memory_order_relaxed);
-    }
+    measure_line(p, chunk, bytes);
+    return tti_ticks();
+}
+
+void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)
+{
+    note_time(&e->p2p->peers[peer].read_ticks, begun, bytes);
+    publish_costs(e, peer);
+}
+
+uint64_t tti_p2p_write_begin(struct tti_engine *e, int peer)
+{
+    return is_timed(e, &e->p2p->peers[peer].chunks_written) ? tti_ticks() : 0;
+}
+
+void tti_p2p_write_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)
+{
+    note_time(&e->p2p->peers[peer].write_ticks, begun, bytes);
 }

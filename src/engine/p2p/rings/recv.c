@@ -196,6 +196,20 @@ static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming 
     return m->request && t->stream_copied < TTI_TUNING_NEVER && 2 * m->bytes >= t->stream_direct;
 }
 
+static void copy_chunk(struct tti_engine *e, int peer, unsigned char *to, const unsigned char *from, size_t n,
+                       bool past_caches)
+{
+    const uint64_t begun = n >= TTI_TIMED_FROM ? tti_p2p_read_begin(e, peer, from, n) : 0;
+    if (past_caches) {
+        tti_copy_stream(to, from, n);
+    } else {
+        tti_copy(to, from, n);
+    }
+    if (begun != 0) {
+        tti_p2p_read_end(e, peer, begun, n);
+    }
+}
+
 /* A later chunk: of the newest message's eager part, or of the granted message. */
 static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_record *record,
                               const unsigned char *from, tutti_error *error)
@@ -210,12 +224,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
         return impossible(peer, p->read + 1, error);
     }
     if (!m->dropped && !written) {
-        tti_p2p_measure_distance(e, peer, from, record->here);
-        if (leaves_caches(e, m)) {
-            tti_copy_stream(target(m), from, record->here);
-        } else {
-            tti_copy(target(m), from, record->here);
-        }
+        copy_chunk(e, peer, target(m), from, record->here, leaves_caches(e, m));
         e->p2p->bytes_copied += 2 * (uint64_t)record->here;
     }
     m->arrived = written ? m->bytes : m->arrived + record->here;
@@ -343,8 +352,7 @@ static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const str
             break; /* tti_p2p_pull reports it */
         }
         note_chunk(e, p, &record);
-        tti_p2p_measure_distance(e, peer, from, record.here);
-        tti_copy((unsigned char *)op->dst + arrived, from, record.here);
+        copy_chunk(e, peer, (unsigned char *)op->dst + arrived, from, record.here, false);
         arrived += record.here;
         count_read(e, peer);
     }

@@ -377,65 +377,95 @@ static int long_ones(struct cluster *c, int rank)
 /* What a rank has asked memory for. */
 struct asked {
     const struct tti_layout *layout;
-    bool refuses; /* memory behind the window */
-    int windows;
-    int rests;
+    bool refuses;     /* memory behind the window */
+    size_t committed; /* the first bytes of the ring */
+    int parts;        /* times that it has asked for more than the window */
 };
 
 static tutti_status commit(void *user, size_t offset, size_t bytes)
 {
     struct asked *a = user;
-    const size_t at = offset - a->layout->rings;
-    const size_t rest = a->layout->ring_bytes - a->layout->ring_window;
-    const bool is_rest = (at + bytes) % a->layout->ring_stride == 0;
-    assert_int_equal(bytes, is_rest ? rest : a->layout->ring_stride - rest);
-    a->windows += !is_rest;
-    a->rests += is_rest;
-    return is_rest && a->refuses ? TUTTI_NO_MEMORY : TUTTI_OK;
+    const size_t ring = a->layout->ring_stride - a->layout->ring_bytes;
+    const size_t at = (offset - a->layout->rings) % a->layout->ring_stride;
+    if (at == 0) {
+        assert_int_equal(bytes, ring + a->layout->ring_window);
+        assert_int_equal(a->committed, 0);
+    } else {
+        assert_int_equal(at, ring + a->committed);
+        a->parts++;
+        if (a->refuses) {
+            return TUTTI_NO_MEMORY;
+        }
+    }
+    a->committed = at + bytes - ring;
+    return TUTTI_OK;
 }
 
-/* Whether a chunk lies behind the window. */
-static bool is_behind(const struct cluster *c, int rank, uint64_t number)
+/* The first bytes of the ring that the last chunks of long messages / of others lie in. */
+struct used {
+    size_t by_long;
+    size_t by_others;
+};
+
+static struct used used_by(const struct cluster *c, int rank)
 {
-    const struct tti_record *r = &tti_slot(c->engines[rank], rank, 1 - rank, number)->record;
-    return r->place != TTI_IN_SLOT && r->place + r->here > c->layout.ring_window;
+    struct used u = {.by_long = 0};
+    for (uint64_t i = 0; i < TTI_SLOTS; i++) {
+        const struct tti_record *r = &tti_slot(c->engines[rank], rank, 1 - rank, i)->record;
+        size_t *end = r->bytes == LONG_COUNT * sizeof(int32_t) ? &u.by_long : &u.by_others;
+        if (r->place != TTI_IN_SLOT && r->place + r->here > *end) {
+            *end = r->place + r->here;
+        }
+    }
+    return u;
 }
 
-/* One CPU has `per_cpu` ranks. */
-static void expect_long(double per_cpu, bool refuses)
+struct case_of_parts {
+    double per_cpu; /* ranks of one CPU */
+    size_t message_ring;
+    bool refuses;
+    size_t by_long; /* the part that the chunks use */
+    size_t by_others;
+    int parts;
+};
+
+static void expect_parts(const struct case_of_parts *wanted)
 {
     struct cluster c;
     struct asked asked[2];
-    const bool whole = per_cpu > 1 && !refuses;
     assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
     for (int r = 0; r < 2; r++) {
-        asked[r] = (struct asked){.layout = &c.layout, .refuses = refuses};
-        c.engines[r]->ranks_per_cpu = per_cpu;
+        asked[r] = (struct asked){.layout = &c.layout, .refuses = wanted->refuses};
+        c.engines[r]->ranks_per_cpu = wanted->per_cpu;
         c.engines[r]->commit = commit;
         c.engines[r]->commit_user = &asked[r];
         c.engines[r]->tuning.single_copy = TTI_TUNING_NEVER;
+        c.engines[r]->tuning.message_ring = wanted->message_ring;
     }
     assert_int_equal(cluster_run(&c, long_ones), 0);
     for (int r = 0; r < 2; r++) {
-        bool long_behind = false;
-        for (uint64_t i = 0; i < TTI_SLOTS; i++) {
-            const bool is_long = tti_slot(c.engines[r], r, 1 - r, i)->record.bytes == LONG_COUNT * sizeof(int32_t);
-            assert_true(is_long || !is_behind(&c, r, i));
-            long_behind = long_behind || is_behind(&c, r, i);
-        }
-        assert_int_equal(long_behind, whole);
-        assert_int_equal(asked[r].windows, 1);
-        assert_int_equal(asked[r].rests, per_cpu > 1);
+        const struct used used = used_by(&c, r);
+        assert_in_range(used.by_long, wanted->by_long / 2 + 1, wanted->by_long);
+        assert_true(used.by_others <= wanted->by_others);
+        assert_int_equal(asked[r].parts, wanted->parts);
     }
     cluster_close(&c);
 }
 
-static void long_messages_use_the_whole_ring(void **state)
+/* Chunks lie in the part of the ring that is meant for them, and memory is taken for that part only. */
+static void messages_use_parts_of_the_ring(void **state)
 {
     (void)state;
-    expect_long(2, false);
-    expect_long(1, false);
-    expect_long(2, true);
+    const size_t window = TTI_PAIR_WINDOW;
+    const size_t large = 2 * TTI_PAIR_LONG;
+    const struct case_of_parts cases[] = {
+        {1, 0, false, window, window, 0},    {2, 0, false, TTI_PAIR_LONG, window, 1},
+        {2, 0, true, window, window, 1},     {1, large, false, large, large, 1},
+        {1, large, true, window, window, 1}, {2, 2 * window, false, TTI_PAIR_LONG, 2 * window, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        expect_parts(&cases[i]);
+    }
 }
 
 int main(void)
@@ -447,7 +477,7 @@ int main(void)
         cmocka_unit_test(full_rings_are_emptied),
         cmocka_unit_test(nothing_is_overwritten),
         cmocka_unit_test(threads_of_a_rank_share_the_rings),
-        cmocka_unit_test(long_messages_use_the_whole_ring),
+        cmocka_unit_test(messages_use_parts_of_the_ring),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,11 @@
 #define MESSAGE 300001          /* elements: two chunks */
 #define NO_PID  0x7ffffff0u
 
-/* Distances of src/engine/p2p/large/single_copy.c. */
-#define FAR      1
-#define VERY_FAR 2
+/* Published costs in ps a byte: from the ring, and by the kernel (src/engine/p2p/large/single_copy.c). */
+static uint64_t costs_of(uint64_t ring, uint64_t kernel)
+{
+    return ring << 32 | kernel;
+}
 
 static void wish(struct field *f, uint64_t from, bool at_any_distance)
 {
@@ -57,51 +59,68 @@ static void from_the_size_on(void **state)
     }
 }
 
-/* Without a setting the receiver decides, by the time that reading the ring takes; some messages always use the
- * ring. */
+/* Without a setting the sender decides, by what the receiver publishes if it finds itself far away; some messages
+ * always go the other way. */
 static void where_readers_are_far(void **state)
 {
     (void)state;
     struct field *f = field_open(2, false);
     wish(f, (uint64_t)8 << 20, false);
     const uint64_t n = MESSAGE * sizeof(int32_t);
-    _Atomic uint64_t *distance = &tti_pair(f->c.engines[1], 1, 0)->distance;
+    _Atomic uint64_t *costs = &tti_pair(f->c.engines[1], 1, 0)->costs;
     double *ticks = &f->c.engines[1]->p2p->peers[0].line_ticks;
     size_t once = 0;
-    for (int i = 0; i < 66; i++) {
+    size_t seldom = 0;
+    for (int i = 0; i < 64; i++) {
         *ticks = 1e6;
-        atomic_store(distance, VERY_FAR);
+        atomic_store(costs, costs_of(1000000, 1));
         once += pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n;
+        *ticks = 1e6;
+        atomic_store(costs, costs_of(1, 1000000000));
+        seldom += pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n;
     }
-    assert_true(once == 63);
+    assert_true(once == 60);
+    assert_true(seldom == 0); /* every 32nd message: here always one of the others */
     *ticks = TTI_AVERAGE_OPEN;
-    atomic_store(distance, 0);
+    atomic_store(costs, TTI_PAIR_NEAR);
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     assert_true(*ticks > 0);
-    *ticks = 1e12;             /* an average that a few readings do not change */
-    atomic_store(distance, 0); /* independent of earlier measurements */
+    *ticks = 1e12;                      /* an average that a few readings do not change */
+    atomic_store(costs, TTI_PAIR_NEAR); /* independent of earlier measurements */
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
-    assert_true(atomic_load(distance) == VERY_FAR);
+    assert_true(atomic_load(costs) != TTI_PAIR_NEAR);
     assert_true(pass(f, PRIVATE, PRIVATE, FROM / 4 - 1, false) == 4 * (FROM - 4));
     field_close(f);
 }
 
-/* In between the kernel copies only if the sender receives, too. */
-static void where_readers_are_rather_far(void **state)
+/* In the ring the CPUs of both share the work, unless the sender receives, too. */
+static void the_costs_decide(void **state)
 {
     (void)state;
     struct field *f = field_open(2, false);
     wish(f, (uint64_t)8 << 20, false);
     const uint64_t n = MESSAGE * sizeof(int32_t);
     const int64_t count = 1000;
-    _Atomic uint64_t *distance = &tti_pair(f->c.engines[1], 1, 0)->distance;
-    atomic_store(distance, FAR);
+    _Atomic uint64_t *costs = &tti_pair(f->c.engines[1], 1, 0)->costs;
+    struct tti_peer *p = &f->c.engines[0]->p2p->peers[1];
+    f->c.engines[0]->ticks_per_ns = 1;
+    p->large_sends = 1; /* not the one that goes the other way */
+    p->write_ticks = 0.2;
+    atomic_store(costs, costs_of(200, 300));
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
+    p->write_ticks = 0.4;
+    atomic_store(costs, costs_of(200, 300));
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n);
+    atomic_store(costs, costs_of(200, 0)); /* the kernel's is not known */
+    p->write_ticks = 0.2;
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n);
     tutti_op recv = recv_op(f->memory[0][HEAP], (size_t)count, 1, 9);
     void *r = post(f, 0, &recv, LONG_MS);
-    atomic_store(distance, FAR);
-    f->c.engines[0]->p2p->peers[1].large_sends = 1; /* not one for the ring */
+    atomic_store(costs, costs_of(200, 300));
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n);
+    p->large_sends = 32;
+    atomic_store(costs, costs_of(200, 300));
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     tutti_op send = send_op(f->memory[1][HEAP], &count, 0, 9);
     void *s = post(f, 1, &send, LONG_MS);
     while (!test(f, 0, r)) {
@@ -111,7 +130,7 @@ static void where_readers_are_rather_far(void **state)
     }
     assert_int_equal(end(f, 0, r), TUTTI_OK);
     assert_int_equal(end(f, 1, s), TUTTI_OK);
-    atomic_store(distance, 0);
+    atomic_store(costs, TTI_PAIR_NEAR);
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
     field_close(f);
 }
@@ -293,14 +312,10 @@ static void memory_that_is_not_mapped_is_requested(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(from_the_size_on),
-        cmocka_unit_test(where_readers_are_far),
-        cmocka_unit_test(where_readers_are_rather_far),
-        cmocka_unit_test(heap_of_the_receiver_is_better),
-        cmocka_unit_test(unreadable_memory_is_sent),
-        cmocka_unit_test(sender_gives_up),
-        cmocka_unit_test(names_are_checked),
-        cmocka_unit_test(memory_that_is_not_mapped_is_requested),
+        cmocka_unit_test(from_the_size_on),          cmocka_unit_test(where_readers_are_far),
+        cmocka_unit_test(the_costs_decide),          cmocka_unit_test(heap_of_the_receiver_is_better),
+        cmocka_unit_test(unreadable_memory_is_sent), cmocka_unit_test(sender_gives_up),
+        cmocka_unit_test(names_are_checked),         cmocka_unit_test(memory_that_is_not_mapped_is_requested),
     };
     if (!kernel_copies()) {
         return 77;
