@@ -9,13 +9,12 @@
 #include "base/error.h"
 #include "engine/p2p/memory_use.h"
 
-static void populate(void *user, int rank, size_t offset, size_t bytes, bool only_reader)
+static bool populate(void *user, int rank, size_t offset, size_t bytes, bool only_reader)
 {
     const struct tti_shm_group *s = user;
-    if (only_reader) {
-        tti_memory_make_writable(s->bases[rank] + offset, bytes);
-    }
+    const bool writable = only_reader && tti_memory_make_writable(s->bases[rank] + offset, bytes);
     tti_memory_prefault(s->bases[rank] + offset, bytes);
+    return writable;
 }
 
 static bool use_memory(void *user, const void *memory, size_t bytes)

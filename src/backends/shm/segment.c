@@ -182,9 +182,9 @@ void tti_memory_prefault(unsigned char *address, size_t bytes)
     madvise(address, bytes, MADV_POPULATE_READ);
 }
 
-void tti_memory_make_writable(unsigned char *address, size_t bytes)
+bool tti_memory_make_writable(unsigned char *address, size_t bytes)
 {
-    mprotect(address, bytes, PROT_READ | PROT_WRITE);
+    return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 void tti_mapping_close(struct tti_mapping *mapping)

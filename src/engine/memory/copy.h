@@ -16,6 +16,9 @@
  * CPU's own caches have. */
 #define TTI_PLAIN_BYTES ((size_t)1 << 10)
 
+/* Bytes of a chunk or span from which on its lines are worth claiming. */
+#define TTI_CLAIM_FROM ((size_t)2 * TTI_PAGE)
+
 /* memcpy with a length that GCC does not know. If it knew, it would use rep movsq, which takes as long to begin as the
  * library takes for a kilobyte. */
 static inline void tti_memcpy(void *dst, const void *src, size_t n)
@@ -52,6 +55,18 @@ static inline void tti_copy_to_output(struct tti_lane *lane, void *dst, const vo
         lane->bytes_copied += 2 * n;
     } else {
         tti_copy_counted(lane, dst, src, n);
+    }
+}
+
+/* Makes this CPU the only owner of the lines of n bytes that no other rank reads: it stores to each, whose content is not
+ * needed any more. On some CPUs (tuning.claims) a store to a line that another CPU has read takes several times as long
+ * as one to a line that another CPU has stored to; so the next writer of these lines gains (docs/decisions/0052). */
+static inline void tti_claim_lines(const unsigned char *from, size_t n)
+{
+    unsigned char *const end = (unsigned char *)(uintptr_t)(from + n);
+    for (unsigned char *line = end - n - (uintptr_t)from % 64; line < end; line += 64) {
+        /* relaxed: what this rank publishes after its reads is behind this store, too */
+        atomic_store_explicit((_Atomic unsigned char *)line, 0, memory_order_relaxed);
     }
 }
 

@@ -165,8 +165,8 @@ struct tti_pair_control {
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
     _Atomic uint64_t target; /* where it wants that: the name of its tensor (p2p/large/zero_copy.c); 0 = in the ring */
     _Atomic uint64_t intent; /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
-    _Atomic uint64_t costs;  /* in ps a byte that the peer sends: of reading it from the ring << 32 | of the kernel's
-                             * copy, 0 = not known; or TTI_PAIR_NEAR: see p2p/large/single_copy.c */
+    _Atomic uint64_t costs;    /* in ps a byte that the peer sends: of reading it from the ring << 32 | of the kernel's
+                                * copy, 0 = not known; or TTI_PAIR_NEAR: see p2p/large/single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
 };
@@ -208,8 +208,9 @@ static_assert(sizeof(struct tti_slot) == 2 * TTI_LINE,
 typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
 
 /* Prepares page tables for reading a range of a peer's segment, so that the first read does not fault page by page.
- * `only_reader`: it is data that no third rank reads. */
-typedef void (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes, bool only_reader);
+ * `only_reader`: it is data that no third rank reads. True: this rank may
+ * write there (see memory/copy.h). */
+typedef bool (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes, bool only_reader);
 
 struct tti_layout {
     int size;
@@ -222,7 +223,7 @@ struct tti_layout {
     size_t stages;      /* first lane's stage */
     size_t rings;       /* first pair's rings */
     size_t ring_bytes;  /* of a pair's ring of bytes; whole pages, and a power of two */
-    size_t ring_window; /* its first bytes, which all messages use at first; likewise */
+    size_t ring_window; /* its first bytes, which are all that most messages use; likewise */
     size_t ring_stride;
     size_t segment_bytes;
     size_t doorbell_bytes;
@@ -233,9 +234,8 @@ static inline size_t tti_whole_pages(size_t bytes)
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
 }
 
-/* The ring of a pair, its window, the part for long messages, and what all are with more than TTI_PAIR_FEW ranks. */
-#define TTI_PAIR_RING   4194304u
-#define TTI_PAIR_LONG   1048576u
+/* The ring of a pair, its window, and what both are in a group of more than TTI_PAIR_FEW ranks. */
+#define TTI_PAIR_RING   1048576u
 #define TTI_PAIR_WINDOW 262144u
 #define TTI_PAIR_SMALL  131072u
 #define TTI_PAIR_FEW    16
@@ -247,7 +247,7 @@ static inline size_t tti_pair_ring_window(int size)
     return size <= TTI_PAIR_FEW ? TTI_PAIR_WINDOW : TTI_PAIR_SMALL;
 }
 
-/* Larger parts of the ring than the window: p2p/rings/send.c. */
+/* The whole ring is for long messages (p2p/rings/send.c), which have larger chunks. */
 static inline size_t tti_pair_ring_bytes(int size)
 {
     return size <= TTI_PAIR_FEW ? TTI_PAIR_RING : TTI_PAIR_SMALL;

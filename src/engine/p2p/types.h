@@ -82,6 +82,8 @@ struct tti_bytes {
     uint64_t freed; /* bytes before this position may be written again */
 };
 
+enum { TTI_REST_UNUSED, TTI_REST_USABLE, TTI_REST_NO_MEMORY };
+
 struct tti_peer {
     /* sending to it */
     struct tti_request *sends; /* in order of posting; removed when done */
@@ -89,8 +91,7 @@ struct tti_peer {
     struct tti_request *staging;   /* the first of them whose eager part is not out */
     struct tti_request *streaming; /* the one that the peer has granted */
     uint64_t *ends;                /* the position behind each record in flight; NULL = not opened */
-    size_t part;                   /* the first bytes of the ring that have memory */
-    bool part_is_last;             /* there is no memory for more */
+    uint8_t rest;                  /* TTI_REST_*: of the ring, behind its window */
     uint64_t posted;               /* records */
     uint64_t taken;                /* of them, as last read in the peer's control */
     struct tti_bytes bytes;        /* the ring of bytes */
@@ -107,6 +108,7 @@ struct tti_peer {
     /* receiving from it */
     uint32_t open_recvs;           /* receives that name it or have matched one of its messages, and are not done */
     bool opened;                   /* its rings exist */
+    bool claims;                   /* this rank claims the lines of their window that it has read */
     uint64_t read;                 /* records */
     uint64_t reported;             /* of them, as published */
     uint64_t unreported;           /* bytes of the ring in the others, gaps included */

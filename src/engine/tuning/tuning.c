@@ -48,8 +48,6 @@
  *   the second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
  *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
  *
- * message_ring: as stage, for the ring of a pair's messages. On Zen 5 its window, which stays in the caches, is faster.
- *
  * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
  *   last-level caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
  *
@@ -63,6 +61,8 @@
  * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
  *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
  *   From the size on at which the tensors of all ranks together are twice the last-level caches.
+ *
+ * claims: on Zen 4 the only reader of a line gains by storing to it (docs/decisions/0052). Zen 5 does not.
  *
  * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
  * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
@@ -283,12 +283,6 @@ static uint64_t second_for(uint64_t stage, const struct tti_profile *p)
     return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
 }
 
-static uint64_t message_ring_for(int size, int cpus, const struct tti_profile *p)
-{
-    const bool gains = p->model != TTI_MODEL_ZEN_5 && !four_ranks_a_cpu(size, cpus);
-    return gains ? bounded(2 * power_of_two((uint64_t)p->l2_bytes), 0, TTI_PAIR_RING) : 0;
-}
-
 /* Bytes of all last-level caches of the ranks. */
 static uint64_t caches_of(int size, int cpus, const struct tti_profile *p)
 {
@@ -385,7 +379,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_at_any_distance = overrides->single_copy >= 0,
         .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
-        .message_ring = message_ring_for(size, cpus, &p),
+        .claims = p.model == TTI_MODEL_OTHER,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};
@@ -400,6 +394,6 @@ bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
 {
     return is_ring(t->stage) && (t->second == 0 || is_ring(t->second)) && t->window >= (uint64_t)size * LEAST_SLOT &&
            t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
-           t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->message_ring <= TTI_PAIR_RING &&
-           t->yield_ns <= COST_MOST && t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
+           t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->yield_ns <= COST_MOST &&
+           t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
 }

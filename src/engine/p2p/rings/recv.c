@@ -256,6 +256,15 @@ static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, co
     }
 }
 
+/* What a chunk had has been used. */
+static inline void claim_chunk(const struct tti_engine *e, const struct tti_peer *p, const struct tti_record *record,
+                               const unsigned char *chunk)
+{
+    if (p->claims && record->here >= TTI_CLAIM_FROM && record->place + record->here <= e->layout.ring_window) {
+        tti_claim_lines(chunk, record->here);
+    }
+}
+
 static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -267,7 +276,10 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     }
     *spent += TTI_VISIT_CHUNK + record.here;
     note_chunk(e, p, &record);
-    return first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
+    const tutti_status status =
+        first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
+    claim_chunk(e, p, &record, from);
+    return status;
 }
 
 /* Whether the peer has opened its rings, which it does when it sends first. */
@@ -277,12 +289,14 @@ static bool is_open(struct tti_engine *e, int peer)
     /* acquire: pairs with the release in open_rings of the peer */
     if (!p->opened && atomic_load_explicit(&tti_pair(e, peer, e->rank)->opened, memory_order_acquire) != 0) {
         p->opened = true;
+        bool writable = e->direct;
         if (e->populate) {
             const size_t slots = (size_t)(tti_rings(e, peer, e->rank) - e->segments[peer]);
             const size_t bytes = (size_t)(tti_ring(e, peer, e->rank) - e->segments[peer]);
             e->populate(e->commit_user, peer, slots, bytes - slots, false);
-            e->populate(e->commit_user, peer, bytes, e->layout.ring_window, true);
+            writable = e->populate(e->commit_user, peer, bytes, e->layout.ring_window, true);
         }
+        p->claims = writable && e->tuning.claims != 0;
     }
     return p->opened;
 }
@@ -353,6 +367,7 @@ static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const str
         }
         note_chunk(e, p, &record);
         copy_chunk(e, peer, (unsigned char *)op->dst + arrived, from, record.here, false);
+        claim_chunk(e, p, &record, from);
         arrived += record.here;
         count_read(e, peer);
     }
@@ -397,6 +412,7 @@ bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op, uint64_t most)
     }
     note_chunk(e, p, &record);
     tti_copy(op->dst, from, record.here);
+    claim_chunk(e, p, &record, from);
     count_read(e, peer);
     const uint64_t arrived = has_more ? receive_rest(e, op, &record) : record.bytes;
     e->p2p->bytes_copied += 2 * arrived;

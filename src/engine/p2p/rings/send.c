@@ -8,13 +8,9 @@
  * the gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that
  * has read everything has published room for the next chunk.
  *
- * A message uses a part of the ring. At first that is its window, so that pairs with few messages take little memory.
- * On CPUs where a store to a line that another CPU has read takes long, the window is replaced by a part of which the
- * lines leave the receiver's second-level cache before they are written again (tuning.message_ring,
- * docs/decisions/0052).
- *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
- * messages use a larger part, too, and are larger themselves (docs/decisions/0048).
+ * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since
+ * a few whole rings do not stay in a second-level cache.
  */
 #include "engine/p2p/rings/send.h"
 
@@ -32,10 +28,9 @@
 #define MOST_CHUNK  32768u
 #define LONG        8388608u /* bytes of a message that may use the whole ring */
 #define LONG_CHUNK  458752u
-#define WIDE_FROM   2u /* laps of the window, until messages use a larger part of the ring */
 /* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part
  * of a window. */
-static_assert(2 * LONG_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_LONG, "room for the next chunk");
+static_assert(2 * LONG_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_RING, "room for the next chunk");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_WINDOW, "the same in the window");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_SMALL / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_SMALL, "the same in small rings");
 
@@ -69,48 +64,28 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
         }
     }
     p->ends = ends;
-    p->part = e->layout.ring_window;
     /* release: pairs with the peer's acquire in is_open and watch_peer */
     atomic_store_explicit(&own->opened, 1, memory_order_release);
     tti_publish(e, e->layout.lanes, &own->activity, atomic_load_explicit(&own->activity, memory_order_relaxed) + 1);
     return TUTTI_OK;
 }
 
-/* Takes memory for so many first bytes of the ring; without it, the part stays as it is. */
-static void open_part(struct tti_engine *e, int peer, size_t bytes)
+/* Lets a long message use the whole ring. The first one takes memory for that; without memory all stay in the
+ * window. */
+static bool open_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const struct tti_layout *l = &e->layout;
-    const size_t ring = l->rings + (size_t)(peer + 1) * l->ring_stride - l->ring_bytes;
-    bytes = bytes < l->ring_bytes ? bytes : l->ring_bytes;
-    if (bytes <= p->part || p->part_is_last) {
-        return;
+    const size_t rest = l->ring_bytes - l->ring_window;
+    if (bytes < LONG || e->ranks_per_cpu <= 1 || rest == 0) {
+        return false;
     }
-    if (!e->commit || e->commit(e->commit_user, ring + p->part, bytes - p->part) == TUTTI_OK) {
-        p->part = bytes;
-    } else {
-        p->part_is_last = true;
+    if (p->rest == TTI_REST_UNUSED) {
+        const size_t offset = l->rings + (size_t)(peer + 1) * l->ring_stride - rest;
+        const bool taken = !e->commit || e->commit(e->commit_user, offset, rest) == TUTTI_OK;
+        p->rest = taken ? TTI_REST_USABLE : TTI_REST_NO_MEMORY;
     }
-}
-
-/* The first bytes of the ring that a message uses. */
-static inline size_t part_for(struct tti_engine *e, int peer, size_t wanted)
-{
-    struct tti_peer *p = &e->p2p->peers[peer];
-    const size_t usual = e->tuning.message_ring;
-    if (usual > p->part && p->bytes.head >= WIDE_FROM * e->layout.ring_bytes) {
-        open_part(e, peer, usual);
-    }
-    if (wanted > p->part) {
-        open_part(e, peer, wanted);
-    }
-    wanted = wanted > usual ? wanted : usual;
-    return wanted < p->part ? wanted : p->part;
-}
-
-static bool is_long(const struct tti_engine *e, uint64_t bytes)
-{
-    return bytes >= LONG && e->ranks_per_cpu > 1 && e->layout.ring_bytes >= TTI_PAIR_LONG;
+    return p->rest == TTI_REST_USABLE;
 }
 
 /* The next position, at or behind `head`, for so many bytes in the first `part` bytes of the ring: it begins a cache
@@ -172,8 +147,8 @@ struct chunk {
     const void *from;
     size_t shape;
     size_t data;
-    size_t part; /* of the ring: it lies in these first bytes */
     uint8_t kind;
+    bool whole_ring; /* it may lie behind the window */
 };
 
 /* Writes a record with its chunk. False if there is no room. */
@@ -182,7 +157,8 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
     struct tti_peer *p = &e->p2p->peers[peer];
     const size_t here = c->shape + c->data;
     const bool outside = here > TTI_SLOT_BODY;
-    const uint64_t position = outside ? position_behind(e, p->bytes.head, c->part, here) : p->bytes.head;
+    const size_t part = c->whole_ring ? e->layout.ring_bytes : e->layout.ring_window;
+    const uint64_t position = outside ? position_behind(e, p->bytes.head, part, here) : p->bytes.head;
     const uint64_t behind = outside ? position + here : position;
     if (!has_room(e, peer, 1, behind)) {
         return false;
@@ -231,15 +207,14 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
 {
     const size_t shape = r->posted ? 0 : shape_bytes(r->op);
     const uint64_t left = limit - r->bytes_written;
-    const size_t part = part_for(e, peer, is_long(e, r->bytes) ? TTI_PAIR_LONG : e->layout.ring_window);
-    const bool long_chunks = is_long(e, r->bytes) && part >= TTI_PAIR_LONG;
-    const size_t most = (long_chunks ? LONG_CHUNK : most_of_chunk(r->bytes)) - shape;
+    const bool whole_ring = open_whole_ring(e, peer, r->bytes);
+    const size_t most = (whole_ring ? LONG_CHUNK : most_of_chunk(r->bytes)) - shape;
     const struct chunk c = {.bytes = r->bytes,
                             .from = (const unsigned char *)r->op->src + r->bytes_written,
                             .shape = shape,
                             .data = left < most ? (size_t)left : most,
-                            .part = part,
-                            .kind = kind};
+                            .kind = kind,
+                            .whole_ring = whole_ring};
     if (!put(e, peer, r->op, &c)) {
         return false;
     }
@@ -253,12 +228,11 @@ static bool put_next(struct tti_engine *e, int peer, struct tti_request *r, uint
 static bool all_fit(struct tti_engine *e, int peer, uint64_t bytes)
 {
     const size_t most = most_of_chunk(bytes);
-    const size_t part = part_for(e, peer, e->layout.ring_window);
     const uint64_t chunks = (bytes + most - 1) / most;
     uint64_t end = e->p2p->peers[peer].bytes.head;
     for (uint64_t left = bytes; left > 0;) {
         const size_t n = left < most ? (size_t)left : most;
-        end = position_behind(e, end, part, n) + n;
+        end = position_behind(e, end, e->layout.ring_window, n) + n;
         left -= n;
     }
     return has_room(e, peer, chunks, end);
@@ -273,12 +247,8 @@ bool tti_p2p_try_send(struct tti_engine *e, tutti_op *op, uint64_t most)
         return false;
     }
     if (bytes <= TTI_SMALL - shape_bytes(op)) {
-        const struct chunk c = {.bytes = bytes,
-                                .from = op->src,
-                                .shape = shape_bytes(op),
-                                .data = bytes,
-                                .part = part_for(e, peer, e->layout.ring_window),
-                                .kind = TTI_RECORD_FIRST};
+        const struct chunk c = {
+            .bytes = bytes, .from = op->src, .shape = shape_bytes(op), .data = bytes, .kind = TTI_RECORD_FIRST};
         const bool done = put(e, peer, op, &c);
         e->p2p->bytes_copied += done ? 2 * bytes : 0;
         return done;
@@ -310,7 +280,6 @@ static bool offer(struct tti_engine *e, int peer, struct tti_request *r)
                             .from = &r->name,
                             .shape = shape_bytes(r->op),
                             .data = sizeof(r->name),
-                            .part = e->layout.ring_window,
                             .kind = TTI_RECORD_OFFER};
     if (!put(e, peer, r->op, &c)) {
         r->name = 0;

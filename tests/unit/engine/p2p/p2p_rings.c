@@ -377,94 +377,137 @@ static int long_ones(struct cluster *c, int rank)
 /* What a rank has asked memory for. */
 struct asked {
     const struct tti_layout *layout;
-    bool refuses;     /* memory behind the window */
-    size_t committed; /* the first bytes of the ring */
-    int parts;        /* times that it has asked for more than the window */
+    bool refuses; /* memory behind the window */
+    int windows;
+    int rests;
 };
 
 static tutti_status commit(void *user, size_t offset, size_t bytes)
 {
     struct asked *a = user;
-    const size_t ring = a->layout->ring_stride - a->layout->ring_bytes;
-    const size_t at = (offset - a->layout->rings) % a->layout->ring_stride;
-    if (at == 0) {
-        assert_int_equal(bytes, ring + a->layout->ring_window);
-        assert_int_equal(a->committed, 0);
-    } else {
-        assert_int_equal(at, ring + a->committed);
-        a->parts++;
-        if (a->refuses) {
-            return TUTTI_NO_MEMORY;
-        }
-    }
-    a->committed = at + bytes - ring;
-    return TUTTI_OK;
+    const size_t at = offset - a->layout->rings;
+    const size_t rest = a->layout->ring_bytes - a->layout->ring_window;
+    const bool is_rest = (at + bytes) % a->layout->ring_stride == 0;
+    assert_int_equal(bytes, is_rest ? rest : a->layout->ring_stride - rest);
+    a->windows += !is_rest;
+    a->rests += is_rest;
+    return is_rest && a->refuses ? TUTTI_NO_MEMORY : TUTTI_OK;
 }
 
-/* The first bytes of the ring that the last chunks of long messages / of others lie in. */
-struct used {
-    size_t by_long;
-    size_t by_others;
-};
-
-static struct used used_by(const struct cluster *c, int rank)
+/* Whether a chunk lies behind the window. */
+static bool is_behind(const struct cluster *c, int rank, uint64_t number)
 {
-    struct used u = {.by_long = 0};
-    for (uint64_t i = 0; i < TTI_SLOTS; i++) {
-        const struct tti_record *r = &tti_slot(c->engines[rank], rank, 1 - rank, i)->record;
-        size_t *end = r->bytes == LONG_COUNT * sizeof(int32_t) ? &u.by_long : &u.by_others;
-        if (r->place != TTI_IN_SLOT && r->place + r->here > *end) {
-            *end = r->place + r->here;
-        }
-    }
-    return u;
+    const struct tti_record *r = &tti_slot(c->engines[rank], rank, 1 - rank, number)->record;
+    return r->place != TTI_IN_SLOT && r->place + r->here > c->layout.ring_window;
 }
 
-struct case_of_parts {
-    double per_cpu; /* ranks of one CPU */
-    size_t message_ring;
-    bool refuses;
-    size_t by_long; /* the part that the chunks use */
-    size_t by_others;
-    int parts;
-};
-
-static void expect_parts(const struct case_of_parts *wanted)
+/* One CPU has `per_cpu` ranks. */
+static void expect_long(double per_cpu, bool refuses)
 {
     struct cluster c;
     struct asked asked[2];
+    const bool whole = per_cpu > 1 && !refuses;
     assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
     for (int r = 0; r < 2; r++) {
-        asked[r] = (struct asked){.layout = &c.layout, .refuses = wanted->refuses};
-        c.engines[r]->ranks_per_cpu = wanted->per_cpu;
+        asked[r] = (struct asked){.layout = &c.layout, .refuses = refuses};
+        c.engines[r]->ranks_per_cpu = per_cpu;
         c.engines[r]->commit = commit;
         c.engines[r]->commit_user = &asked[r];
         c.engines[r]->tuning.single_copy = TTI_TUNING_NEVER;
-        c.engines[r]->tuning.message_ring = wanted->message_ring;
     }
     assert_int_equal(cluster_run(&c, long_ones), 0);
     for (int r = 0; r < 2; r++) {
-        const struct used used = used_by(&c, r);
-        assert_in_range(used.by_long, wanted->by_long / 2 + 1, wanted->by_long);
-        assert_true(used.by_others <= wanted->by_others);
-        assert_int_equal(asked[r].parts, wanted->parts);
+        bool long_behind = false;
+        for (uint64_t i = 0; i < TTI_SLOTS; i++) {
+            const bool is_long = tti_slot(c.engines[r], r, 1 - r, i)->record.bytes == LONG_COUNT * sizeof(int32_t);
+            assert_true(is_long || !is_behind(&c, r, i));
+            long_behind = long_behind || is_behind(&c, r, i);
+        }
+        assert_int_equal(long_behind, whole);
+        assert_int_equal(asked[r].windows, 1);
+        assert_int_equal(asked[r].rests, per_cpu > 1);
     }
     cluster_close(&c);
 }
 
-/* Chunks lie in the part of the ring that is meant for them, and memory is taken for that part only. */
-static void messages_use_parts_of_the_ring(void **state)
+static void long_messages_use_the_whole_ring(void **state)
 {
     (void)state;
-    const size_t window = TTI_PAIR_WINDOW;
-    const size_t large = 2 * TTI_PAIR_LONG;
-    const struct case_of_parts cases[] = {
-        {1, 0, false, window, window, 0},    {2, 0, false, TTI_PAIR_LONG, window, 1},
-        {2, 0, true, window, window, 1},     {1, large, false, large, large, 1},
-        {1, large, true, window, window, 1}, {2, 2 * window, false, TTI_PAIR_LONG, 2 * window, 1},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        expect_parts(&cases[i]);
+    expect_long(2, false);
+    expect_long(1, false);
+    expect_long(2, true);
+}
+
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
+
+/* A message of `count` elements, all -1. */
+static int of_ones(struct cluster *c, int rank, int64_t count)
+{
+    int32_t *data = calloc((size_t)count, sizeof(*data));
+    for (int64_t i = 0; rank == 0 && i < count; i++) {
+        data[i] = -1;
+    }
+    tutti_op op = rank == 0 ? send_op(data, &count, 1, 0) : recv_op(data, (size_t)count, 0, 0);
+    tutti_op *ops[] = {&op};
+    int failures = run(c, rank, ops, 1);
+    for (int64_t i = 0; i < count; i++) {
+        failures += data[i] != -1;
+    }
+    free(data);
+    return failures;
+}
+
+static int of_ones_each(struct cluster *c, int rank)
+{
+    return of_ones(c, rank, 250) + of_ones(c, rank, TTI_CLAIM_FROM / 4 + 1) + of_ones(c, rank, TTI_DIRECT / 4 + 16);
+}
+
+/* Lines that the chunk has in the ring, and how many of them the receiver has stored to. */
+static size_t claimed(const struct cluster *c, uint64_t number, size_t *lines)
+{
+    const struct tti_record *r = &tti_slot(c->engines[0], 0, 1, number)->record;
+    const unsigned char *chunk = tti_ring(c->engines[0], 0, 1) + r->place;
+    size_t zeros = 0;
+    *lines = 0;
+    for (size_t at = 0; at < r->here; at += 64) {
+        zeros += chunk[at] == 0;
+        ++*lines;
+    }
+    return zeros;
+}
+
+/* `user` says whether the peer's data may be written. */
+static bool populate(void *user, int rank, size_t offset, size_t bytes, bool only_reader)
+{
+    (void)rank;
+    (void)offset;
+    (void)bytes;
+    return only_reader && *(bool *)user;
+}
+
+/* The receiver claims the lines of large chunks that it has read, if that is wanted and it may write there. */
+static void lines_that_were_read_are_claimed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const uint64_t claims = i % 2;
+        bool writable = i / 2 != 0;
+        struct cluster c;
+        size_t lines;
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+        for (int r = 0; r < 2; r++) {
+            c.engines[r]->tuning.claims = claims;
+            c.engines[r]->populate = populate;
+            c.engines[r]->commit_user = &writable;
+        }
+        assert_int_equal(cluster_run(&c, of_ones_each), 0);
+        assert_int_equal(claimed(&c, 1, &lines), 0);
+        for (uint64_t number = 2; number < 7; number++) { /* one chunk, and the four large ones of another message */
+            const size_t zeros = claimed(&c, number, &lines);
+            assert_true(lines > 100);
+            assert_int_equal(zeros, claims != 0 && writable ? lines : 0);
+        }
+        cluster_close(&c);
     }
 }
 
@@ -477,7 +520,8 @@ int main(void)
         cmocka_unit_test(full_rings_are_emptied),
         cmocka_unit_test(nothing_is_overwritten),
         cmocka_unit_test(threads_of_a_rank_share_the_rings),
-        cmocka_unit_test(messages_use_parts_of_the_ring),
+        cmocka_unit_test(long_messages_use_the_whole_ring),
+        cmocka_unit_test(lines_that_were_read_are_claimed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
