@@ -5,11 +5,9 @@
  *
  * A rank publishes the address of its tensor in its own process, marked as such. Peers hand that address to the kernel
  * and never follow it. This halves the bytes, but the kernel looks up every page, so it seldom pays:
- * docs/decisions/0023 and 0024 have the figures. By default it serves a large all_to_all and a scatter of medium size
- * of ranks that share CPUs, and a very large all_to_all between ranks with different third-level caches, where it takes
- * less memory bandwidth; on Zen 5 only the scatter (docs/decisions/0043). p2p/large/single_copy.c uses it for messages.
- * In an all_to_all each rank decides by the distance of its readers, and if not all decide for it, all stage. In a
- * scatter the root decides.
+ * docs/decisions/0023, 0024 and 0052 have the figures. By default it serves a large all_to_all between ranks with
+ * different third-level caches, where it takes less memory bandwidth, on some CPUs. p2p/large/single_copy.c uses it for
+ * messages. In an all_to_all each rank decides by the distance of its readers, and if not all decide for it, all stage.
  *
  * Reductions need all inputs at once, and push results, so they stage.
  *
@@ -77,7 +75,7 @@ static bool can_read(const struct tti_engine *e, int rank)
 
 bool tti_single_copy_is_used(const struct tti_tuning *tuning)
 {
-    return tuning->single_copy < TTI_TUNING_NEVER || tuning->single_copy_shared_cpus < TTI_TUNING_NEVER;
+    return tuning->single_copy < TTI_TUNING_NEVER || tuning->single_copy_messages != 0;
 }
 
 void tti_single_copy_detect(struct tti_engine *e)
@@ -140,11 +138,8 @@ static uint64_t least_bytes(const struct tti_lane *lane, tutti_operation kind)
     if (t->single_copy_at_any_distance != 0) {
         return is_pulled(kind) ? t->single_copy : TTI_TUNING_NEVER;
     }
-    if (kind != TUTTI_OP_ALL_TO_ALL) {
-        return TTI_TUNING_NEVER; /* a stage that many read is written once */
-    }
-    return tti_stage_is_far(lane) && t->single_copy < t->single_copy_shared_cpus ? t->single_copy
-                                                                                 : t->single_copy_shared_cpus;
+    /* in other operations many ranks read a stage that is written once */
+    return kind == TUTTI_OP_ALL_TO_ALL && tti_stage_is_far(lane) ? t->single_copy : TTI_TUNING_NEVER;
 }
 
 bool tti_single_copy_wanted(struct tti_lane *lane, const tutti_op *op)

@@ -55,12 +55,9 @@
  *   have fewer stores under way than a copy from memory. Whether they gain depends on the CPU's model
  *   (docs/decisions/0042).
  *
- * single_copy: the kernel copies a large all_to_all of far ranks, and their messages, but on Zen 5. Many ranks with a
- *   CPU each use up the bandwidth of memory, of which that takes less, from smaller sizes on.
- *
- * single_copy_shared_cpus: with four and more ranks a CPU, a span leaves the caches before the other ranks of its CPU
- *   have read their parts, so an all_to_all is better copied once, by the kernel (docs/decisions/0023), but on Zen 5.
- *   From the size on at which the tensors of all ranks together are twice the last-level caches.
+ * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU each
+ *   use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results go past
+ *   the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
  *
  * claims: on Zen 4 the only reader of a line gains by storing to it (docs/decisions/0052). Zen 5 does not.
  *
@@ -290,10 +287,14 @@ static uint64_t caches_of(int size, int cpus, const struct tti_profile *p)
     return (uint64_t)p->l3_bytes * ((used + (uint64_t)p->l3_cpus - 1) / (uint64_t)p->l3_cpus);
 }
 
+static bool streams_gain(const struct tti_profile *p)
+{
+    return (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
+}
+
 static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool gains = (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
-    return gains ? caches_of(size, cpus, p) : TTI_TUNING_NEVER;
+    return streams_gain(p) ? caches_of(size, cpus, p) : TTI_TUNING_NEVER;
 }
 
 /* Inputs and stages lie in the caches, too, so outputs leave them before they fill them. */
@@ -306,31 +307,35 @@ static uint64_t stream_folded_for(int size, int cpus, const struct tti_profile *
 /* Twice the caches where ranks share CPUs: the inputs of more ranks lie in the same caches. */
 static uint64_t stream_copied_for(int size, int cpus, const struct tti_profile *p)
 {
-    if (p->model != TTI_MODEL_ZEN_5) {
+    if (p->model == TTI_MODEL_INTEL) {
         return stream_folded_for(size, cpus, p);
+    }
+    if (p->model == TTI_MODEL_OTHER && !streams_gain(p)) {
+        return TTI_TUNING_NEVER;
     }
     return (ranks_share_cpus(size, cpus) ? 2 : 1) * caches_of(size, cpus, p);
 }
 
-/* Where ranks share CPUs: the inputs of all, which are as large as the outputs, leave room for half. */
+/* Where ranks share CPUs: the inputs of all, which are as large as the outputs, leave room for half on Zen 5. */
 static uint64_t stream_all_to_all_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool shared = p->model == TTI_MODEL_ZEN_5 && ranks_share_cpus(size, cpus);
-    return shared ? caches_of(size, cpus, p) / 2 : stream_copied_for(size, cpus, p);
+    if (p->model == TTI_MODEL_INTEL || !ranks_share_cpus(size, cpus)) {
+        return stream_copied_for(size, cpus, p);
+    }
+    return stream_copied_for(size, cpus, p) / (p->model == TTI_MODEL_ZEN_5 ? 4 : 2);
 }
 
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)
 {
-    if (p->model == TTI_MODEL_ZEN_5) {
-        return TTI_TUNING_NEVER;
+    if (p->model != TTI_MODEL_ZEN_5 && size >= SINGLE_COPY_RANKS && !ranks_share_cpus(size, cpus)) {
+        return SINGLE_COPY_MANY;
     }
-    return size >= SINGLE_COPY_RANKS && !ranks_share_cpus(size, cpus) ? SINGLE_COPY_MANY : SINGLE_COPY;
+    return p->model == TTI_MODEL_INTEL ? SINGLE_COPY : TTI_TUNING_NEVER;
 }
 
-static uint64_t shared_cpus_for(int size, int cpus, const struct tti_profile *p)
+static uint64_t single_copy_messages_for(const struct tti_profile *p, const struct tti_tuning_overrides *overrides)
 {
-    const bool gains = four_ranks_a_cpu(size, cpus) && p->model != TTI_MODEL_ZEN_5;
-    return gains ? 2 * caches_of(size, cpus, p) / (uint64_t)size : TTI_TUNING_NEVER;
+    return !overrides->no_single_copy && (p->model != TTI_MODEL_ZEN_5 || overrides->single_copy >= 0);
 }
 
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
@@ -378,7 +383,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .single_copy = overrides->no_single_copy ? TTI_TUNING_NEVER
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_at_any_distance = overrides->single_copy >= 0,
-        .single_copy_shared_cpus = overrides->no_single_copy ? TTI_TUNING_NEVER : shared_cpus_for(size, cpus, &p),
+        .single_copy_messages = single_copy_messages_for(&p, overrides),
         .claims = p.model == TTI_MODEL_OTHER,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,

@@ -24,7 +24,7 @@ struct tti_tuning {
     uint64_t zero_copy;       /* from this size on, tensors in the heap are not staged */
     uint64_t single_copy;     /* and the kernel copies private ones, if the ranks are far apart ... */
     uint64_t single_copy_at_any_distance; /* ... or, if this is not 0, at any distance */
-    uint64_t single_copy_shared_cpus;     /* or those of an all_to_all, if ranks share CPUs */
+    uint64_t single_copy_messages;        /* not 0: it copies messages where that costs less than the ring */
     /* results go past the caches if the tensors of all ranks are at least so large (memory/caches.c): */
     uint64_t stream_direct;     /* copied from tensor to tensor, or by a broadcast, gather or scatter */
     uint64_t stream_copied;     /* copied out of a stage by an all_gather, or out of a ring of messages */

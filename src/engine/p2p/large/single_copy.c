@@ -5,7 +5,7 @@
  *
  * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That may pay if the two
  * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). On Zen 5
- * the ring is faster, and tuning.single_copy is TTI_TUNING_NEVER (docs/decisions/0043).
+ * the ring is faster, and tuning.single_copy_messages is 0 (docs/decisions/0043).
  *
  * Other CPUs differ, so the ranks measure. The receiver measures how long it takes to read a line that the sender has
  * just written; if that is long, it publishes what a byte costs, read from the ring and copied by the kernel. The
@@ -84,20 +84,20 @@ static void note_time(double *ticks_a_byte, uint64_t begun, size_t bytes)
 
 static bool is_timed(const struct tti_engine *e, uint32_t *chunks)
 {
-    return !e->direct && e->tuning.single_copy < TTI_TUNING_NEVER && (*chunks)++ % TIMED_EVERY == TIMED_EVERY / 2;
+    return !e->direct && e->tuning.single_copy_messages != 0 && (*chunks)++ % TIMED_EVERY == TIMED_EVERY / 2;
 }
 
 uint64_t tti_p2p_single_copy_name(struct tti_engine *e, int peer, const void *memory, uint64_t bytes)
 {
     const bool may =
-        !e->direct && bytes > TTI_EAGER && e->tuning.single_copy < TTI_TUNING_NEVER && !e->p2p->peers[peer].refused;
+        !e->direct && bytes > TTI_EAGER && e->tuning.single_copy_messages != 0 && !e->p2p->peers[peer].refused;
     return may && kernel_copy_pays(e, peer, bytes) && tti_single_copy_all_can(e) ? tti_single_copy_name(memory, bytes)
                                                                                  : 0;
 }
 
 bool tti_p2p_may_single_copy(const struct tti_engine *e, uint64_t name, uint64_t bytes)
 {
-    return bytes > TTI_EAGER && e->tuning.single_copy < TTI_TUNING_NEVER && tti_single_copy_is_name(name, bytes);
+    return bytes > TTI_EAGER && e->tuning.single_copy_messages != 0 && tti_single_copy_is_name(name, bytes);
 }
 
 bool tti_p2p_refuses_offer(struct tti_engine *e, int peer, const struct tti_incoming *m)

@@ -188,12 +188,11 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     return TUTTI_OK;
 }
 
-/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048)
- * where those of collectives do. A kept message is copied again. */
+/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048). A
+ * kept message is copied again. */
 static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming *m)
 {
-    const struct tti_tuning *t = &e->tuning;
-    return m->request && t->stream_copied < TTI_TUNING_NEVER && 2 * m->bytes >= t->stream_direct;
+    return m->request && 2 * m->bytes >= e->tuning.stream_direct;
 }
 
 static void copy_chunk(struct tti_engine *e, int peer, unsigned char *to, const unsigned char *from, size_t n,

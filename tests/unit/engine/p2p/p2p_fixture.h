@@ -60,7 +60,7 @@ static inline struct field *field_open(int size, bool threads)
         f->c.engines[r]->direct = threads;
         f->c.engines[r]->ranks_per_cpu = 2; /* on every machine */
         f->c.engines[r]->heap = threads ? NULL : &f->heaps[r];
-        f->c.engines[r]->tuning.single_copy = TTI_TUNING_NEVER;
+        f->c.engines[r]->tuning.single_copy_messages = 0;
     }
     return f;
 }

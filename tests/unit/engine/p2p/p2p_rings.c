@@ -413,7 +413,7 @@ static void expect_long(double per_cpu, bool refuses)
         c.engines[r]->ranks_per_cpu = per_cpu;
         c.engines[r]->commit = commit;
         c.engines[r]->commit_user = &asked[r];
-        c.engines[r]->tuning.single_copy = TTI_TUNING_NEVER;
+        c.engines[r]->tuning.single_copy_messages = 0;
     }
     assert_int_equal(cluster_run(&c, long_ones), 0);
     for (int r = 0; r < 2; r++) {

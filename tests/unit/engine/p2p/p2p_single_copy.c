@@ -23,6 +23,7 @@ static void wish(struct field *f, uint64_t from, bool at_any_distance)
     for (int r = 0; r < f->c.layout.size; r++) {
         f->c.engines[r]->tuning.single_copy = from;
         f->c.engines[r]->tuning.single_copy_at_any_distance = at_any_distance;
+        f->c.engines[r]->tuning.single_copy_messages = from < TTI_TUNING_NEVER;
     }
 }
 

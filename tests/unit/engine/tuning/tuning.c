@@ -184,8 +184,11 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 16, &p).stream_direct, p.l3_bytes);
     assert_int_equal(fit(16, 16, &p).stream_direct, 4 * p.l3_bytes);
     assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
-    assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, 2 * p.l3_bytes / 16);
-    assert_int_equal(fit(16, 5, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
+    assert_int_equal(fit(16, 16, &p).stream_copied, 4 * p.l3_bytes);
+    assert_int_equal(fit(16, 4, &p).stream_copied, 2 * p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_all_to_all, 4 * p.l3_bytes);
+    assert_int_equal(fit(16, 4, &p).stream_all_to_all, p.l3_bytes);
+    assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
     p.stream_mbs = p.memory_mbs;
     assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
 
@@ -222,13 +225,20 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 2, &p).one_shot, fit(2, 2, &p).window);
     assert_true(fit(2, 1, &p).one_shot < fit(2, 1, &p).window);
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
-    assert_int_equal(fit(16, 4, &p).single_copy_shared_cpus, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 16, &p).single_copy, TTI_TUNING_NEVER);
-    p.model = TTI_MODEL_OTHER;
-
+    assert_int_equal(fit(16, 16, &p).single_copy_messages, 0);
+    assert_int_equal(fit(2, 2, &p).claims, 0);
+    p.model = TTI_MODEL_INTEL;
     assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
+    assert_int_equal(fit(2, 2, &p).single_copy_messages, 1);
+    assert_int_equal(fit(2, 2, &p).claims, 0);
+    p.model = TTI_MODEL_OTHER;
+    assert_int_equal(fit(4, 4, &p).single_copy, TTI_TUNING_NEVER);
+    assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
+    assert_int_equal(fit(2, 2, &p).single_copy_messages, 1);
+    assert_int_equal(fit(2, 2, &p).claims, 1);
 }
 
 static void test_wishes(void **state)
@@ -273,7 +283,7 @@ static void test_wishes_for_single_copy(void **state)
     for (int i = 0; i < 2; i++) {
         tti_tuning_fit(8, 2, profiles[i], &wishes, &t);
         assert_int_equal(t.single_copy, TTI_TUNING_NEVER);
-        assert_int_equal(t.single_copy_shared_cpus, TTI_TUNING_NEVER);
+        assert_int_equal(t.single_copy_messages, 0);
     }
 }
 
