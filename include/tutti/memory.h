@@ -11,7 +11,8 @@
  *
  * Every rank of the group calls a collective function, in the same order as its operations of lane 0, without an open
  * batch. All ranks get the same error, except for arguments that are never valid (NULL). A missing rank is a TIMEOUT
- * that names it and fails the group.
+ * that names it and fails the group. The group's timeout is that of the whole call: its steps, and the copies and pages
+ * between them.
  */
 #ifndef TUTTI_MEMORY_H
 #define TUTTI_MEMORY_H

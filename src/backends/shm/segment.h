@@ -51,7 +51,7 @@ tutti_status tti_memory_populate(unsigned char *address, size_t bytes);
 void tti_memory_prefault(unsigned char *address, size_t bytes);
 
 /* Lets this process write a range of a peer's segment that it only reads: its owner can then write there again sooner
- * (docs/decisions/0047). What cannot be done stays as it is. */
+ * (docs/decisions/0047). False: it can only read it still. */
 bool tti_memory_make_writable(unsigned char *address, size_t bytes);
 
 void tti_mapping_close(struct tti_mapping *mapping);

@@ -89,9 +89,10 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
          0, 1},
     [TTI_SET_ENGINE_SINGLE_COPY_BYTES] =
         {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes", "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
-         "use single copy from this many bytes on, wherever the ranks run; auto = messages from 256K and all_to_all "
-         "from 64M on, between ranks that are far from each other, a large all_to_all of four ranks a CPU, and a "
-         "scatter of medium size of two ranks a CPU; on Zen 5 only such a scatter",
+         "use single copy from this many bytes on, wherever the ranks run; auto = between ranks that are "
+         "far from each other, for messages above 256K where it costs less than their ring, and on some CPUs for a "
+         "large "
+         "all_to_all; on Zen 5 never",
          0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] =
         {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",

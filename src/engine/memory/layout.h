@@ -165,7 +165,7 @@ struct tti_pair_control {
     _Atomic uint64_t granted;  /* the message, by its first record, whose rest the owner wants now */
     _Atomic uint64_t target; /* where it wants that: the name of its tensor (p2p/large/zero_copy.c); 0 = in the ring */
     _Atomic uint64_t intent; /* of the pair with itself only: 1 + the rank whose memory the owner touches; 0 = none */
-    _Atomic uint64_t costs;    /* in ps a byte that the peer sends: of reading it from the ring << 32 | of the kernel's
+    _Atomic uint64_t costs;  /* in ps a byte that the peer sends: of reading it from the ring << 32 | of the kernel's
                                 * copy, 0 = not known; or TTI_PAIR_NEAR: see p2p/large/single_copy.c */
     unsigned char pad[8];
     _Atomic uint64_t fetched[TTI_OFFERS]; /* offers that the owner has taken, by their first records, in turn */
@@ -208,8 +208,7 @@ static_assert(sizeof(struct tti_slot) == 2 * TTI_LINE,
 typedef tutti_status (*tti_commit_function)(void *user, size_t offset, size_t bytes);
 
 /* Prepares page tables for reading a range of a peer's segment, so that the first read does not fault page by page.
- * `only_reader`: it is data that no third rank reads. True: this rank may
- * write there (see memory/copy.h). */
+ * `only_reader`: it is data that no third rank reads. True: this rank may write there (see memory/copy.h). */
 typedef bool (*tti_populate_function)(void *user, int rank, size_t offset, size_t bytes, bool only_reader);
 
 struct tti_layout {

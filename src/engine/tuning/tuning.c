@@ -322,7 +322,8 @@ static uint64_t stream_all_to_all_for(int size, int cpus, const struct tti_profi
     if (p->model == TTI_MODEL_INTEL || !ranks_share_cpus(size, cpus)) {
         return stream_copied_for(size, cpus, p);
     }
-    return stream_copied_for(size, cpus, p) / (p->model == TTI_MODEL_ZEN_5 ? 4 : 2);
+    const uint64_t copied = stream_copied_for(size, cpus, p);
+    return copied == TTI_TUNING_NEVER ? copied : copied / (p->model == TTI_MODEL_ZEN_5 ? 4 : 2);
 }
 
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)

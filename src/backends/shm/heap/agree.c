@@ -60,7 +60,11 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
         snprintf(mine->message, sizeof(mine->message), "%.*s", (int)sizeof(mine->message) - 1, error->message);
         mine->suspect = error->suspect >= 0 && error->suspect < v->size ? error->suspect : v->rank;
     }
-    const tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, error);
+    tutti_error failure;
+    const tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, &failure);
+    if (status != TUTTI_OK && status != mine->status) { /* else the own sentence is of the first TIMEOUT */
+        *error = failure;
+    }
     const int reason = status == TUTTI_OK ? reason_among(all, v->size) : -1;
     if (reason < 0) {
         return status;

@@ -61,7 +61,13 @@ static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
     return (kernel <= ring) != sample; /* where the kernel's is not known, it is to be measured */
 }
 
-/* Publishes the costs of far ranks, if they have changed. */
+/* By more than an eighth, or only one of them is 0. */
+static bool differs(uint64_t a, uint64_t b)
+{
+    return (a == 0) != (b == 0) || 8 * (a > b ? a - b : b - a) > b;
+}
+
+/* Publishes the costs of far ranks, if they have changed. The peer polls other words of that cache line. */
 static void publish_costs(struct tti_engine *e, int peer)
 {
     const struct tti_peer *p = &e->p2p->peers[peer];
@@ -71,7 +77,7 @@ static void publish_costs(struct tti_engine *e, int peer)
     const bool far = ns > (was != TTI_PAIR_NEAR ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
     const uint64_t read = cost_of(e, p->read_ticks);
     const uint64_t is = far ? (read != 0 ? read : 1) << 32 | cost_of(e, p->kernel_ticks) : TTI_PAIR_NEAR;
-    if (is != was) {
+    if (differs(is >> 32, was >> 32) || differs((uint32_t)is, (uint32_t)was)) {
         atomic_store_explicit(costs, is, memory_order_relaxed);
     }
 }

@@ -188,11 +188,12 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     return TUTTI_OK;
 }
 
-/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048). A
- * kept message is copied again. */
+/* Whether the tensors of a message fill the last-level caches, so that stores past them gain (docs/decisions/0048)
+ * where those of collectives do. A kept message is copied again. */
 static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming *m)
 {
-    return m->request && 2 * m->bytes >= e->tuning.stream_direct;
+    const struct tti_tuning *t = &e->tuning;
+    return m->request && t->stream_copied < TTI_TUNING_NEVER && 2 * m->bytes >= t->stream_direct;
 }
 
 static void copy_chunk(struct tti_engine *e, int peer, unsigned char *to, const unsigned char *from, size_t n,
@@ -255,7 +256,7 @@ static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, co
     }
 }
 
-/* What a chunk had has been used. */
+/* The receiver has used the chunk's bytes, and claims their lines. */
 static inline void claim_chunk(const struct tti_engine *e, const struct tti_peer *p, const struct tti_record *record,
                                const unsigned char *chunk)
 {
@@ -277,7 +278,9 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     note_chunk(e, p, &record);
     const tutti_status status =
         first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
-    claim_chunk(e, p, &record, from);
+    if (status == TUTTI_OK) { /* else the record is read again */
+        claim_chunk(e, p, &record, from);
+    }
     return status;
 }
 

@@ -485,6 +485,38 @@ static bool populate(void *user, int rank, size_t offset, size_t bytes, bool onl
     return only_reader && *(bool *)user;
 }
 
+static int of_ones_long(struct cluster *c, int rank)
+{
+    return of_ones(c, rank, LONG_COUNT);
+}
+
+/* Only the window may be written by the receiver, so chunks that reach beyond it are not claimed. */
+static void lines_behind_the_window_are_not_claimed(void **state)
+{
+    (void)state;
+    struct cluster c;
+    bool writable = true;
+    size_t behind = 0;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    for (int r = 0; r < 2; r++) {
+        c.engines[r]->tuning.claims = 1;
+        c.engines[r]->tuning.single_copy_messages = 0;
+        c.engines[r]->ranks_per_cpu = 2;
+        c.engines[r]->populate = populate;
+        c.engines[r]->commit_user = &writable;
+    }
+    assert_int_equal(cluster_run(&c, of_ones_long), 0);
+    for (uint64_t i = 1; i < TTI_SLOTS; i++) {
+        size_t lines;
+        if (is_behind(&c, 0, i)) {
+            assert_int_equal(claimed(&c, i, &lines), 0);
+            behind++;
+        }
+    }
+    assert_true(behind > 1);
+    cluster_close(&c);
+}
+
 /* The receiver claims the lines of large chunks that it has read, if that is wanted and it may write there. */
 static void lines_that_were_read_are_claimed(void **state)
 {
@@ -522,6 +554,7 @@ int main(void)
         cmocka_unit_test(threads_of_a_rank_share_the_rings),
         cmocka_unit_test(long_messages_use_the_whole_ring),
         cmocka_unit_test(lines_that_were_read_are_claimed),
+        cmocka_unit_test(lines_behind_the_window_are_not_claimed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,9 @@ static void where_readers_are_far(void **state)
     }
     assert_true(once == 60);
     assert_true(seldom == 0); /* every 32nd message: here always one of the others */
+    f->c.engines[0]->p2p->peers[1].large_sends = 32;
+    atomic_store(costs, costs_of(1, 1000000000));
+    assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 2 * n);
     *ticks = TTI_AVERAGE_OPEN;
     atomic_store(costs, TTI_PAIR_NEAR);
     assert_true(pass(f, PRIVATE, PRIVATE, MESSAGE, false) == 4 * n);
