@@ -20,8 +20,8 @@ void tti_lane_queue_init(struct tti_lane_queue *q, struct tti_group *group, int3
 /* Ends the worker and the timer. Nothing is pending any more. */
 void tti_lane_queue_close(struct tti_lane_queue *q);
 
-/* For a synchronous call: returns when the lane is this thread's. The deadline counts from *begun_ns on, or, if that is 0,
- * from now on; then it is set if the thread had to wait. TIMEOUT at the deadline: the group has failed. */
+/* For a synchronous call: returns when the lane is this thread's. The deadline counts from *begun_ns on, or, if that is
+ * 0, from now on; then it is set if the thread had to wait. TIMEOUT at the deadline: the group has failed. */
 tutti_status tti_lane_queue_enter(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error);
 void tti_lane_queue_leave_waited(struct tti_lane_queue *q);
 

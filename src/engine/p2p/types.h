@@ -120,7 +120,7 @@ struct tti_peer {
     struct tti_incoming *fetching; /* offered and matched, being copied */
     uint64_t acknowledged;         /* offered messages */
     bool unreadable;               /* the kernel does not let this rank read its process's memory */
-    /* what copies cost: single_copy.c. Running averages */
+    /* what copies cost: p2p/large/single_copy.c. Running averages */
     uint32_t chunks_read;    /* large ones, so far, out of its ring */
     uint32_t chunks_written; /* and into the own one */
     double line_ticks;       /* to read a cache line that it has written */

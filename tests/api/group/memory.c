@@ -146,8 +146,8 @@ static void one_deadline(tutti_group *g)
     }
     const int64_t begun_ms = now_ms();
     EXPECT_ERROR(&e, TUTTI_TIMEOUT, "", tutti_alloc(own, 1000, &memory, &e));
-    /* A rank that has waited for its own deadline reports the time of the call. That of the second step alone would lack
-     * the first one, however long all of it takes. */
+    /* A rank that has waited for its own deadline reports the time of the call. That of the second step alone would
+     * lack the first one, however long all of it takes. */
     EXPECT(e.elapsed_ms < DEADLINE_MS || now_ms() - begun_ms - e.elapsed_ms < LATE_MS);
     EXPECT(e.deadline_ms == DEADLINE_MS && memory == NULL);
     EXPECT_OK(tutti_group_destroy(own, NULL));
