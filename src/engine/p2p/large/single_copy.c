@@ -4,8 +4,8 @@
  * peer can reach: by its address in the sender's process, marked as such.
  *
  * Cost: 2n bytes instead of 4n, all on the receiver's side, and the kernel looks up every page. That may pay if the two
- * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). On Zen 5
- * the ring is faster, and tuning.single_copy_messages is 0 (docs/decisions/0043).
+ * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). On
+ * Zen 5 the ring is faster, and tuning.single_copy_messages is 0 (docs/decisions/0043).
  *
  * Other CPUs differ, so the ranks measure. The receiver measures how long it takes to read a line that the sender has
  * just written; if that is long, it publishes what a byte costs, read from the ring and copied by the kernel. The
