@@ -56,8 +56,8 @@
  *   (docs/decisions/0042).
  *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
- *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results go
- *   past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
+ *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
+ *   go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
  *
  * claims: on Zen 4 the only reader of a line gains by storing to it (docs/decisions/0052). Zen 5 does not.
  *
