@@ -89,10 +89,9 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
          0, 1},
     [TTI_SET_ENGINE_SINGLE_COPY_BYTES] =
         {0, TUTTI_CONFIG_BYTES, "engine.single_copy_bytes", "TUTTI_ENGINE_SINGLE_COPY_BYTES", "auto", "auto",
-         "use single copy from this many bytes on, wherever the ranks run; auto = between ranks that are "
-         "far from each other, for messages above 256K where it costs less than their ring, and on some CPUs for a "
-         "large "
-         "all_to_all; on Zen 5 never",
+         "use single copy from this many bytes on, wherever the ranks run; auto = between ranks that are far from each "
+         "other, for messages above 256K where it costs less than their ring, and on some CPUs for a large all_to_all; "
+         "on Zen 5 never",
          0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_SPIN_US] =
         {0, TUTTI_CONFIG_INT, "engine.spin_us", "TUTTI_ENGINE_SPIN_US", "-1", "",
