@@ -116,8 +116,8 @@ tutti_status tutti_persistent_run(tutti_persistent *persistent, tutti_error *err
     if (tti_lane_queue_try_enter(p->lane) || enter_slow(p)) {
         run_direct(p);
         tti_lane_queue_leave(p->lane);
-        p->operations[0].op.begun_ns = 0;
     }
+    p->operations[0].op.begun_ns = 0;
     p->has_run = true;
     const tutti_status status = p->status;
     if (error) {

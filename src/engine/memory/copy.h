@@ -16,7 +16,7 @@
  * CPU's own caches have. */
 #define TTI_PLAIN_BYTES ((size_t)1 << 10)
 
-/* Bytes of a chunk or span from which on its lines are worth claiming. */
+/* Bytes of a chunk from which on its lines are worth claiming. */
 #define TTI_CLAIM_FROM ((size_t)2 * TTI_PAGE)
 
 /* memcpy with a length that GCC does not know. If it knew, it would use rep movsq, which takes as long to begin as the
