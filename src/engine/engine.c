@@ -41,7 +41,8 @@ void tti_engine_segment_init(unsigned char *segment, const struct tti_layout *la
     h->space = id.space;
     h->instance = id.instance;
     h->stage = layout->stage;
-    h->second = layout->second;
+    h->stage_far = layout->stage_far;
+    h->stage_small = layout->stage_small;
     const struct tti_cgroup_cpus granted = tti_cgroup_cpus("");
     h->cpu_limit = granted.thousandths;
     h->cpu_group = granted.group;
@@ -63,8 +64,8 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
                              h->abi, TTI_LAYOUT_ABI);
     }
     if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
-        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage || h->second != layout->second ||
-        h->bytes != layout->segment_bytes) {
+        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage ||
+        h->stage_far != layout->stage_far || h->stage_small != layout->stage_small || h->bytes != layout->segment_bytes) {
         return tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d belongs to another group", rank);
     }
     return TUTTI_OK;

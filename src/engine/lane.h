@@ -32,6 +32,9 @@ struct tti_stamp {
 };
 #define TTI_STAMPS 64u
 
+/* The rings of a stage, in the order of their memory (memory/stage.c). The last two may have no bytes. */
+enum tti_stage_ring { TTI_RING_FIRST, TTI_RING_FAR, TTI_RING_SMALL, TTI_STAGE_RINGS };
+
 /* A rank's ring of bytes, from which its peers read. Positions count all bytes ever used, gaps included: position
  * modulo ring is the place. */
 struct tti_stage {
@@ -150,8 +153,8 @@ struct tti_lane {
     int64_t started_ns; /* 0 until the first clock read */
     int64_t deadline_ns;
     /* what only large calls and long waits use */
-    struct tti_stage rings[2];   /* the second one may have no bytes: see memory/stage.c */
-    struct tti_stage *stage;     /* the one in use        */
+    struct tti_stage rings[TTI_STAGE_RINGS];
+    struct tti_stage *stage;     /* the one in use */
     uint32_t publications;       /* of large calls, or those in the small ring */
     uint32_t probes;             /* calls in which the distance may be measured */
     double publish_ticks;        /* time to change a line that another rank has read: a running average */
@@ -256,21 +259,21 @@ static inline _Atomic uint64_t *tti_position_of(const struct tti_lane *lane, int
     return &tti_progress_of(lane, rank)->position;
 }
 
-/* Whether there is a smaller ring. */
-static inline bool tti_stage_has_small(const struct tti_lane *lane)
+/* Whether there is a small ring that holds TTI_STAGE_SPANS spans of so many bytes. */
+static inline bool tti_stage_small_holds(const struct tti_lane *lane, size_t stride)
 {
-    return lane->engine->layout.second != 0 && lane->engine->layout.second < lane->engine->layout.stage;
+    return stride * TTI_STAGE_SPANS <= lane->engine->layout.stage_small;
 }
 
-/* Whether there is a ring for readers with another third-level cache / whether this call's spans lie in it. */
+/* Whether there is a ring for far readers / whether this call's spans lie in it. */
 static inline bool tti_stage_has_far(const struct tti_lane *lane)
 {
-    return lane->engine->layout.second > lane->engine->layout.stage;
+    return lane->engine->layout.stage_far != 0;
 }
 
 static inline bool tti_stage_is_far(const struct tti_lane *lane)
 {
-    return lane->stage->ring > lane->engine->layout.stage;
+    return lane->stage == &lane->rings[TTI_RING_FAR];
 }
 
 /* Whether a rank runs another call than this one, so that it never publishes what this call expects. */

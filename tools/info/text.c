@@ -160,13 +160,14 @@ static void print_thresholds(const struct tti_info *info)
         return;
     }
     printf("\nThresholds on the CPUs available (bytes)\n");
-    printf("  ranks  packets  one_shot   window    stage   second  zero_copy   stream\n");
+    printf("  ranks  packets  one_shot   window    stage      far    small  zero_copy   stream\n");
     for (int i = 0; i < TTI_INFO_SIZES; i++) {
         const struct tti_tuning *t = &info->tunings[i];
-        char text[7][24];
-        printf("  %5d %8s %9s %8s %8s %8s %10s %8s\n", tti_info_ranks(i), size_text(t->packets, text[0]),
+        char text[8][24];
+        printf("  %5d %8s %9s %8s %8s %8s %8s %10s %8s\n", tti_info_ranks(i), size_text(t->packets, text[0]),
                size_text(t->one_shot, text[1]), size_text(t->window, text[2]), size_text(t->stage, text[3]),
-               size_text(t->second, text[4]), size_text(t->zero_copy, text[5]), size_text(t->stream_direct, text[6]));
+               size_text(t->stage_far, text[4]), size_text(t->stage_small, text[5]), size_text(t->zero_copy, text[6]),
+               size_text(t->stream_direct, text[7]));
     }
 }
 

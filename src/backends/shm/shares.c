@@ -73,7 +73,8 @@ static struct tti_share_kind *kind_of(struct tti_root *root, const struct tti_la
 {
     struct tti_share_kind *kind = root->kinds;
     while (kind && (kind->layout.size != layout->size || kind->layout.lanes != layout->lanes ||
-                    kind->layout.stage != layout->stage || kind->layout.second != layout->second)) {
+                    kind->layout.stage != layout->stage || kind->layout.stage_far != layout->stage_far ||
+                    kind->layout.stage_small != layout->stage_small)) {
         kind = kind->next;
     }
     if (!kind && (kind = calloc(1, sizeof(*kind)))) {

@@ -52,12 +52,12 @@ static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
     return TUTTI_OK;
 }
 
-/* Where broadcasts of any size use the smaller ring, as two ranks with a CPU each do, parts of up to two small spans do
- * so, too, in two steps (docs/decisions/0043). */
+/* Where broadcasts of any size use the small ring, as two ranks with a CPU each do, parts of up to two small spans do so,
+ * too, in two steps, if it holds those (docs/decisions/0043). */
 static size_t chunk_of(const struct tti_lane *lane, size_t most)
 {
     const struct tti_tuning *t = &lane->engine->tuning;
-    const bool small = t->small_from_root == TTI_TUNING_NEVER && tti_stage_has_small(lane) &&
+    const bool small = t->small_from_root == TTI_TUNING_NEVER && tti_stage_small_holds(lane, TTI_SMALL_EXCHANGE) &&
                        most > TTI_SMALL_EXCHANGE && most <= 2 * TTI_SMALL_EXCHANGE;
     const size_t chunk = small && TTI_SMALL_EXCHANGE < t->window ? TTI_SMALL_EXCHANGE : t->window;
     return most < chunk ? most : chunk;

@@ -29,6 +29,7 @@
 
 #include "base/host/cpu.h"
 #include "base/process/proc.h"
+#include "engine/tuning/tuning.h"
 
 #define TTI_MAX_RANKS    1024
 #define TTI_LINE         128u
@@ -39,7 +40,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   17u
+#define TTI_LAYOUT_ABI   18u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -112,7 +113,8 @@ struct tti_segment_header {
     uint32_t lanes;
     uint32_t pid;
     uint64_t stage;
-    uint64_t second;
+    uint64_t stage_far;
+    uint64_t stage_small;
     uint32_t cpu_limit;           /* thousandths of a CPU that control groups grant; 0 = no limit */
     uint32_t barriers;            /* the owner can take part in barriers on all CPUs: see publish.c */
     uint64_t cpu_group;           /* processes with the same value share that limit */
@@ -214,8 +216,10 @@ typedef bool (*tti_populate_function)(void *user, int rank, size_t offset, size_
 struct tti_layout {
     int size;
     int lanes;
-    size_t stage;       /* bytes of a lane's first ring */
-    size_t second;      /* and of its second one, which lies behind; 0 = there is none: see stage.c */
+    size_t stage;       /* bytes of a lane's first ring ... */
+    size_t stage_far;   /* of the one behind it, for far readers; 0 = there is none: see stage.c ... */
+    size_t stage_small; /* and of the one behind that, for small calls; likewise */
+    size_t lane_stages; /* of all three */
     size_t fault;       /* offsets in a segment */
     size_t lane;        /* first lane control */
     size_t pairs;       /* first pair control */
@@ -252,15 +256,19 @@ static inline size_t tti_pair_ring_bytes(int size)
     return size <= TTI_PAIR_FEW ? TTI_PAIR_RING : TTI_PAIR_SMALL;
 }
 
-static inline struct tti_layout tti_layout_make(int size, int lanes, size_t stage, size_t second)
+static inline struct tti_layout tti_layout_make(int size, int lanes, const struct tti_tuning *tuning)
 {
-    struct tti_layout l = {
-        .size = size, .lanes = lanes, .stage = tti_whole_pages(stage), .second = tti_whole_pages(second)};
+    struct tti_layout l = {.size = size,
+                           .lanes = lanes,
+                           .stage = tti_whole_pages(tuning->stage),
+                           .stage_far = tti_whole_pages(tuning->stage_far),
+                           .stage_small = tti_whole_pages(tuning->stage_small)};
+    l.lane_stages = l.stage + l.stage_far + l.stage_small;
     l.fault = TTI_PAGE;
     l.lane = 2 * TTI_PAGE;
     l.pairs = l.lane + (size_t)lanes * sizeof(struct tti_lane_control);
     l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
-    l.rings = l.stages + (size_t)lanes * (l.stage + l.second);
+    l.rings = l.stages + (size_t)lanes * l.lane_stages;
     l.ring_bytes = tti_pair_ring_bytes(size);
     l.ring_window = tti_pair_ring_window(size);
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;

@@ -12,7 +12,7 @@
 /* Whether a call that stages `bytes` stages them in the small ring, they are as many, and each rank has a CPU. */
 static inline bool tti_prefetch_pays(const struct tti_lane *lane, size_t bytes)
 {
-    return bytes >= TTI_PREFETCH_FROM && bytes <= TTI_PREFETCH_MOST && lane->stage == &lane->rings[1] &&
+    return bytes >= TTI_PREFETCH_FROM && bytes <= TTI_PREFETCH_MOST && lane->stage == &lane->rings[TTI_RING_SMALL] &&
            !tti_stage_has_far(lane) && lane->engine->ranks_per_cpu <= 1;
 }
 

@@ -7,14 +7,12 @@
  *
  * Why a ring and not a few windows: a line should have left its reader's caches before the writer writes it again. Else
  * the writer has to take the line from another core, which costs more than the copy. The first ring is larger than the
- * second-level caches, for readers that share a third-level cache with this rank. A second one, if there is one, is
- * either larger or smaller.
+ * second-level caches, for readers that share a third-level cache with this rank. There may be two others:
  *
- * larger: for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
+ * far: larger, for far readers. Virtual CPUs move, so the distance is measured all the time, by the time to publish
  *   (wait/publish.c). Its spans are written past the caches: a line arrives sooner from memory than from the caches
  *   behind another third-level cache (docs/decisions/0024).
- * smaller: for small calls, and for larger rooted calls that the tuning names, on CPUs that take lines back from
- * another
+ * small: for small calls, and for larger rooted calls that the tuning names, on CPUs that take lines back from another
  *   core's second-level cache sooner than they fetch them from the third-level cache (docs/decisions/0043).
  *
  * Each span carries a stamp: the readers, and how far they must be before the writer may use the span again. A
@@ -72,7 +70,25 @@ static uint64_t position_of(uint64_t ring, uint64_t stride, uint64_t first, size
 static size_t offset_of(const struct tti_lane *lane, uint64_t place)
 {
     const struct tti_layout *l = &lane->engine->layout;
-    return l->stages + (size_t)lane->index * (l->stage + l->second) + place;
+    return l->stages + (size_t)lane->index * l->lane_stages + place;
+}
+
+static size_t bytes_of(const struct tti_layout *l, enum tti_stage_ring ring)
+{
+    return ring == TTI_RING_FIRST ? l->stage : ring == TTI_RING_FAR ? l->stage_far : l->stage_small;
+}
+
+static size_t base_of(const struct tti_layout *l, enum tti_stage_ring ring)
+{
+    return ring == TTI_RING_FIRST ? 0 : ring == TTI_RING_FAR ? l->stage : l->stage + l->stage_far;
+}
+
+/* The ring in which a place lies. */
+static enum tti_stage_ring ring_at(const struct tti_layout *l, uint64_t place)
+{
+    return place < base_of(l, TTI_RING_FAR)     ? TTI_RING_FIRST
+           : place < base_of(l, TTI_RING_SMALL) ? TTI_RING_FAR
+                                                : TTI_RING_SMALL;
 }
 
 unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room)
@@ -85,11 +101,11 @@ unsigned char *tti_stage_next(const struct tti_lane *lane, size_t *room)
 
 void tti_stage_prepare(struct tti_lane *lane)
 {
-    const struct tti_layout *l = &lane->engine->layout;
-    lane->rings[0].ring = l->stage;
-    lane->rings[1].base = l->stage;
-    lane->rings[1].ring = l->second;
-    lane->stage = &lane->rings[0];
+    for (enum tti_stage_ring ring = TTI_RING_FIRST; ring < TTI_STAGE_RINGS; ring++) {
+        lane->rings[ring].base = base_of(&lane->engine->layout, ring);
+        lane->rings[ring].ring = bytes_of(&lane->engine->layout, ring);
+    }
+    lane->stage = &lane->rings[TTI_RING_FIRST];
 }
 
 static uint64_t step_at(uint64_t done, uint64_t ring)
@@ -125,41 +141,42 @@ static bool readers_are_far(const struct tti_lane *lane)
     return ns > 0 ? ns >= (is_far ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS) : is_far;
 }
 
-/* Whether the ring for far readers is better. Where ranks share CPUs small spans lose by it, since some readers take
- * them out of the caches of this very CPU (docs/decisions/0024). */
+/* Whether there is a ring for far readers, and it is better. Where ranks share CPUs small spans lose by it, since some
+ * readers take them out of the caches of this very CPU (docs/decisions/0024). */
 static bool far_ring_pays(const struct tti_lane *lane, size_t stride)
 {
-    return (lane->engine->ranks_per_cpu <= 1 || stride >= SHARED_FROM) && readers_are_far(lane);
+    return tti_stage_has_far(lane) && (lane->engine->ranks_per_cpu <= 1 || stride >= SHARED_FROM) &&
+           readers_are_far(lane);
 }
 
 static bool suits_small_ring(const struct tti_lane *lane, size_t stride, bool small)
 {
-    return !tti_stage_has_far(lane) && small && stride * TTI_STAGE_SPANS <= lane->rings[1].ring;
+    return small && tti_stage_small_holds(lane, stride);
 }
 
 size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small)
 {
-    const struct tti_stage *least = &lane->rings[suits_small_ring(lane, rounded(stride), small) ? 1 : 0];
+    const bool in_small = suits_small_ring(lane, rounded(stride), small);
+    const struct tti_stage *least = &lane->rings[in_small ? TTI_RING_SMALL : TTI_RING_FIRST];
     const uint64_t spans = least->ring / rounded(stride);
     return spans < TTI_STAMPS ? (size_t)spans : TTI_STAMPS;
 }
 
-/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, unless it is the
- * smaller one, which holds fewer spans than the readers of this call count with: then the call reports the error. */
+/* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, unless it is the small
+ * one and holds fewer spans than the readers of this call count with: then the call reports the error. */
 static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small)
 {
-    struct tti_stage *second = &lane->rings[1];
-    if (second->ring == 0) {
-        return TUTTI_OK;
-    }
-    const bool suits = tti_stage_has_far(lane) ? far_ring_pays(lane, stride) : suits_small_ring(lane, stride, small);
-    struct tti_stage *wanted = suits ? second : &lane->rings[0];
+    const bool suits_small = suits_small_ring(lane, stride, small);
+    const enum tti_stage_ring ring = far_ring_pays(lane, stride) ? TTI_RING_FAR
+                                     : suits_small               ? TTI_RING_SMALL
+                                                                 : TTI_RING_FIRST;
+    struct tti_stage *wanted = &lane->rings[ring];
     if (wanted == lane->stage) {
         return TUTTI_OK;
     }
     tutti_status resource_error;
     const tutti_status status = commit(lane, wanted, &resource_error);
-    const bool suffices = lane->stage == &lane->rings[0] || tti_stage_has_far(lane);
+    const bool suffices = suits_small || lane->stage != &lane->rings[TTI_RING_SMALL];
     if (status == TUTTI_OK && (resource_error == TUTTI_OK || !suffices)) {
         lane->stage = wanted;
     }
@@ -179,14 +196,14 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
 {
     struct tti_engine *e = lane->engine;
     const struct tti_layout *l = &e->layout;
-    const bool in_second = place >= l->stage;
-    const uint64_t base = in_second ? l->stage : 0;
-    const uint64_t ring = in_second ? l->second : l->stage;
+    const enum tti_stage_ring in = ring_at(l, place);
+    const uint64_t base = base_of(l, in);
+    const uint64_t ring = bytes_of(l, in);
     lane->starts[peer] = place;
     if (place - base + lane->stage->stride > ring) { /* out of bounds: a peer's values are never trusted */
         lane->starts[peer] = 0;
     }
-    const unsigned char bit = in_second ? 2 : 1;
+    const unsigned char bit = (unsigned char)(1u << in);
     if (!(lane->populated[peer] & bit)) { /* before the first read */
         const bool ahead = e->populate && peer != e->rank;
         for (uint64_t done = 0; ahead && done < ring && alarm_now(lane) == lane->alarm_seen;
@@ -281,9 +298,9 @@ const unsigned char *tti_stage_peer(const struct tti_lane *lane, int peer, size_
 {
     const struct tti_engine *e = lane->engine;
     const uint64_t start = lane->starts[peer];
-    const bool in_second = start >= e->layout.stage;
-    const uint64_t base = in_second ? e->layout.stage : 0;
-    const uint64_t ring = in_second ? e->layout.second : e->layout.stage;
+    const enum tti_stage_ring in = ring_at(&e->layout, start);
+    const uint64_t base = base_of(&e->layout, in);
+    const uint64_t ring = bytes_of(&e->layout, in);
     const uint64_t position = position_of(ring, lane->stage->stride, start - base, index);
     return e->segments[peer] + offset_of(lane, base + (position & (ring - 1)));
 }

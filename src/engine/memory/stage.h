@@ -19,7 +19,7 @@ void tti_stage_prepare(struct tti_lane *lane);
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
 
 /* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. A `small` call takes the
- * smaller ring, if there is one and it holds TTI_STAGE_SPANS of its spans. Without memory it returns OK with
+ * small ring, if there is one and it holds TTI_STAGE_SPANS of its spans. Without memory it returns OK with
  * *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has failed. */
 tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error);
 

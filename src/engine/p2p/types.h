@@ -108,7 +108,7 @@ struct tti_peer {
     /* receiving from it */
     uint32_t open_recvs;           /* receives that name it or have matched one of its messages, and are not done */
     bool opened;                   /* its rings exist */
-    bool claims;                   /* this rank claims the lines of their window that it has read */
+    bool writable;                 /* and this rank may write to their window, to claim its lines */
     uint64_t read;                 /* records */
     uint64_t reported;             /* of them, as published */
     uint64_t unreported;           /* bytes of the ring in the others, gaps included */
@@ -120,10 +120,12 @@ struct tti_peer {
     struct tti_incoming *fetching; /* offered and matched, being copied */
     uint64_t acknowledged;         /* offered messages */
     bool unreadable;               /* the kernel does not let this rank read its process's memory */
-    /* what copies cost: p2p/large/single_copy.c. Running averages */
-    uint32_t chunks_read;    /* large ones, so far, out of its ring */
+    /* what copies cost: p2p/rings/chunk_times.c */
+    bool far;                /* it has another third-level cache */
+    uint32_t chunks_seen;    /* large ones in its ring, so far */
+    uint32_t chunks_read;    /* those that do not begin a message */
     uint32_t chunks_written; /* and into the own one */
-    double line_ticks;       /* to read a cache line that it has written */
+    double line_ticks;       /* running averages: to read a cache line that it has written */
     double read_ticks;       /* these three for each byte */
     double write_ticks;
     double kernel_ticks;

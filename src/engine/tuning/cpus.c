@@ -18,6 +18,7 @@
 
 #define THREADS_OF_CORE "topology/thread_siblings_list"
 #define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
+#define ZEN_3_FAMILY    0x19u /* Zen 4's, too */
 #define ZEN_5_FAMILY    0x1au
 
 /* A line of /sys about a CPU: false if there is none. */
@@ -137,6 +138,16 @@ static int64_t find_whether_cpus_stay(void)
 #endif
 }
 
+#if defined(__x86_64__)
+
+/* The other models of the family are Zen 4. */
+static bool is_zen_3(unsigned family, unsigned model)
+{
+    return family == ZEN_3_FAMILY && (model < 0x10 || (model >= 0x20 && model < 0x60));
+}
+
+#endif
+
 static int64_t find_model(void)
 {
 #if defined(__x86_64__)
@@ -149,8 +160,12 @@ static int64_t find_model(void)
         return TTI_MODEL_OTHER;
     }
     const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
+    const unsigned model = (eax >> 4 & 0xf) + (eax >> 12 & 0xf0);
     if (maker == signature_AMD_ebx && family >= ZEN_5_FAMILY) {
         return TTI_MODEL_ZEN_5;
+    }
+    if (maker == signature_AMD_ebx && is_zen_3(family, model)) {
+        return TTI_MODEL_ZEN_3;
     }
     return maker == signature_INTEL_ebx ? TTI_MODEL_INTEL : TTI_MODEL_OTHER;
 #else

@@ -27,7 +27,7 @@ const struct tti_profile_field tti_profile_fields[TTI_PROFILE_FIELDS] = {
     FIELD(l3_bytes, 1 << 18, INT64_C(1) << 36),
     FIELD(l3_cpus, 1, 1 << 16),
     FIELD(cpus_stay, TTI_CPUS_STAY, TTI_CPUS_MOVE),
-    FIELD(model, TTI_MODEL_OTHER, TTI_MODEL_ZEN_5),
+    FIELD(model, TTI_MODEL_OTHER, TTI_MODEL_ZEN_3),
 };
 
 const struct tti_profile tti_profile_built_in = {

@@ -40,6 +40,7 @@ struct tti_profile {
 #define TTI_MODEL_OTHER 1 /* as Zen 4 */
 #define TTI_MODEL_INTEL 2
 #define TTI_MODEL_ZEN_5 3 /* and its successors */
+#define TTI_MODEL_ZEN_3 4
 
 /* A member of the profile: its name in files, and its bounds. */
 struct tti_profile_field {

@@ -27,7 +27,7 @@
 #include "base/hash.h"
 #include "kernels/kernels.h"
 
-#define FORMAT     "3"
+#define FORMAT     "4"
 #define TEXT_MOST  4096
 #define DAY_S      (INT64_C(24) * 3600)
 #define OLD_S      (60 * DAY_S) /* hypervisors and firmware change while the kernel stays */

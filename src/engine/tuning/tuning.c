@@ -34,15 +34,19 @@
  *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
  *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
  *   Where only the root sends (packets_root), a rank reads one rank's packets, and LINES_MOST pay wherever the CPUs are
- *   (docs/decisions/0042). On Zen 5 small calls have a ring that stays in the caches (below), and two ranks gain by
- *   LINES_LEAST only (measured, docs/decisions/0043).
+ *   (docs/decisions/0042), but for two ranks (docs/decisions/0053). On Zen 5 two ranks gain by LINES_LEAST only
+ *   (measured, docs/decisions/0043).
  *
  * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
- *   smaller than the second-level cache. far: its lines leave the readers' third-level cache, too, where lines of other
- *   CPUs stay for about a quarter of its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound
- *   memory. Zen 5 gains nothing by it, but by a ring of half of its second-level cache for small calls
- *   (docs/decisions/0043).
+ *   smaller than the second-level cache.
+ *
+ * stage_far: its lines leave the readers' third-level cache, too, where lines of other CPUs stay for about a quarter of
+ *   its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound memory. Zen 5 gains nothing by
+ *   it (docs/decisions/0043).
+ *
+ * stage_small: half of the second-level cache, for small calls, on models that gain by it (docs/decisions/0043 and
+ *   0053).
  *
  * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave
  *   the second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
@@ -59,7 +63,7 @@
  *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
  *   go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
  *
- * claims: on Zen 4 the only reader of a line gains by storing to it (docs/decisions/0052). Zen 5 does not.
+ * claims: on some models the only reader of a line gains by storing to it, near or far (docs/decisions/0052 and 0053).
  *
  * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
  * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
@@ -88,7 +92,7 @@
 
 #define STAGE_LEAST    (1024 * KIB)
 #define STAGE_MOST     (4096 * KIB)
-#define SECOND_LEAST   (512 * KIB) /* of a smaller one: it holds TTI_STAGE_SPANS of the largest small spans */
+#define SMALL_LEAST    (256 * KIB)
 #define FAR_MOST       (16384 * KIB)
 #define SMALL_STREAM   (16 * KIB)
 #define ONE_SHOT_LEAST 512
@@ -195,7 +199,20 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
-/* Two ranks with a CPU each, which stage small calls in a ring that stays in their caches. */
+/* What a model gains by, as measured; Intel's with claims and a small ring was not. */
+static const struct model {
+    bool far_ring;
+    bool small_ring;
+    bool claims_near;
+    bool claims_far;
+} models[] = {
+    [TTI_MODEL_OTHER] = {.far_ring = true, .claims_near = true, .claims_far = true},
+    [TTI_MODEL_INTEL] = {.far_ring = true},
+    [TTI_MODEL_ZEN_5] = {.small_ring = true},
+    [TTI_MODEL_ZEN_3] = {.far_ring = true, .small_ring = true, .claims_far = true},
+};
+
+/* Two ranks with a CPU each. */
 static bool two_on_zen_5(int size, int cpus, const struct tti_profile *p)
 {
     return size == 2 && !ranks_share_cpus(size, cpus) && p->model == TTI_MODEL_ZEN_5;
@@ -236,7 +253,7 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
 
 static uint64_t packets_root_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool fewer = size > PACKETS_RANKS || ranks_share_cpus(size, cpus) || two_on_zen_5(size, cpus, p);
+    const bool fewer = size == 2 || size > PACKETS_RANKS || ranks_share_cpus(size, cpus);
     return fewer ? packets_for(size, cpus, p) : lines_of(LINES_MOST);
 }
 
@@ -271,13 +288,18 @@ static uint64_t small_reduce_for(int size, int cpus)
     return four_ranks_a_cpu(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
 }
 
-static uint64_t second_for(uint64_t stage, const struct tti_profile *p)
+static uint64_t stage_far_for(uint64_t stage, const struct tti_profile *p)
 {
-    if (p->model == TTI_MODEL_ZEN_5) {
-        return bounded(power_of_two((uint64_t)p->l2_bytes) / 2, SECOND_LEAST, stage / 2);
+    if (!models[p->model].far_ring) {
+        return 0;
     }
     const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
     return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
+}
+
+static uint64_t stage_small_for(uint64_t stage, const struct tti_profile *p)
+{
+    return models[p->model].small_ring ? bounded(power_of_two((uint64_t)p->l2_bytes) / 2, SMALL_LEAST, stage / 2) : 0;
 }
 
 /* Bytes of all last-level caches of the ranks. */
@@ -310,7 +332,7 @@ static uint64_t stream_copied_for(int size, int cpus, const struct tti_profile *
     if (p->model == TTI_MODEL_INTEL) {
         return stream_folded_for(size, cpus, p);
     }
-    if (p->model == TTI_MODEL_OTHER && !streams_gain(p)) {
+    if (p->model != TTI_MODEL_ZEN_5 && !streams_gain(p)) {
         return TTI_TUNING_NEVER;
     }
     return (ranks_share_cpus(size, cpus) ? 2 : 1) * caches_of(size, cpus, p);
@@ -361,13 +383,14 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         stage = WINDOWS * window;
     }
     stage = power_of_two(stage);
-    const uint64_t second = overrides->stage > 0 || overrides->window > 0 ? 0 : second_for(stage, &p);
+    const bool one_ring = overrides->stage > 0 || overrides->window > 0;
     const uint64_t packets = override_or(overrides->packets, packets_for(size, cpus, &p));
     const uint64_t packets_root = override_or(overrides->packets, packets_root_for(size, cpus, &p));
     const uint64_t one_shot = override_or(overrides->one_shot, all_reduce_one_shot_for(size, cpus, &p));
     *tuning = (struct tti_tuning){
         .stage = stage,
-        .second = second,
+        .stage_far = one_ring ? 0 : stage_far_for(stage, &p),
+        .stage_small = one_ring ? 0 : stage_small_for(stage, &p),
         .window = window,
         .packets = packets < TTI_INLINE_MOST ? packets : TTI_INLINE_MOST,
         .packets_root = packets_root < TTI_INLINE_MOST ? packets_root : TTI_INLINE_MOST,
@@ -385,7 +408,8 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_at_any_distance = overrides->single_copy >= 0,
         .single_copy_messages = single_copy_messages_for(&p, overrides),
-        .claims = p.model == TTI_MODEL_OTHER,
+        .claims_near = models[p.model].claims_near,
+        .claims_far = models[p.model].claims_far,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};
@@ -398,7 +422,8 @@ static bool is_ring(uint64_t bytes)
 
 bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
 {
-    return is_ring(t->stage) && (t->second == 0 || is_ring(t->second)) && t->window >= (uint64_t)size * LEAST_SLOT &&
+    return is_ring(t->stage) && (t->stage_far == 0 || is_ring(t->stage_far)) &&
+           (t->stage_small == 0 || is_ring(t->stage_small)) && t->window >= (uint64_t)size * LEAST_SLOT &&
            t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
            t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->yield_ns <= COST_MOST &&
            t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;

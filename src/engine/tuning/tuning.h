@@ -10,12 +10,13 @@
 #include "engine/tuning/profile.h"
 
 struct tti_tuning {
-    uint64_t stage;           /* bytes of a lane's stage */
-    uint64_t second;          /* and of its second ring: larger, smaller, or none (memory/stage.c) */
+    uint64_t stage;           /* bytes of the first ring of a lane's stage (memory/stage.c) ... */
+    uint64_t stage_far;       /* of the larger one for far readers; 0 = none ... */
+    uint64_t stage_small;     /* and of the one for small calls; likewise */
     uint64_t window;          /* of a call's data, staged in one step at most; a stage holds 8 */
     uint64_t packets;         /* up to this size the data are in the arrival; 0 = what fits its line */
     uint64_t packets_root;    /* the same where only the root sends */
-    uint64_t small_from_root; /* broadcast and scatter that stage no more use the smaller ring, if there is one; if
+    uint64_t small_from_root; /* broadcast and scatter that stage no more use the small ring, if there is one; if
                                 * this is TTI_TUNING_NEVER, all_gather's two small steps do, too */
     uint64_t small_gather;    /* the same for gather ... */
     uint64_t small_reduce;    /* ... and reduce */
@@ -30,8 +31,9 @@ struct tti_tuning {
     uint64_t stream_copied;     /* copied out of a stage by an all_gather, or out of a ring of messages */
     uint64_t stream_all_to_all; /* copied out of a stage by an all_to_all */
     uint64_t stream_folded;
-    uint64_t claims;   /* not 0: the only reader of a line claims it (memory/copy.h) */
-    uint64_t yield_ns; /* these three from the profile */
+    uint64_t claims_near; /* not 0: the only reader of a line claims it if the writer is near (memory/copy.h) ... */
+    uint64_t claims_far;  /* ... or far */
+    uint64_t yield_ns;    /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;
 };

@@ -199,7 +199,8 @@ static void least(bool direct, int64_t reduce_sliced)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct cluster c;
         struct tti_tuning tuning = built_in_tuning(sizes[i], &wishes);
-        tuning.second = seem_far ? 2 * tuning.stage : 0;
+        tuning.stage_far = seem_far ? 2 * tuning.stage : 0;
+        tuning.stage_small = 0;
         assert_int_equal(cluster_open_tuned(&c, sizes[i], 1, tuning, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < sizes[i]; r++) {
             c.engines[r]->direct = direct;

@@ -58,11 +58,10 @@ static const char *by_steps(size_t bytes, size_t step)
     return bytes <= step ? "staged" : "pipelined";
 }
 
-/* Parts of up to two small steps, where the smaller ring serves all sizes. */
+/* Parts of up to two small steps, where the small ring serves all sizes. */
 static bool takes_small_steps(const struct tti_engine *e, size_t part)
 {
-    const bool small = e->layout.second != 0 && e->layout.second < e->layout.stage;
-    return small && e->tuning.small_from_root == TTI_TUNING_NEVER && part <= 2 * SMALL_STEP;
+    return tti_stage_small_holds(&e->lanes[0], SMALL_STEP) && e->tuning.small_from_root == TTI_TUNING_NEVER && part <= 2 * SMALL_STEP;
 }
 
 static const char *large(const struct tti_engine *e, const struct reference_call *c, size_t part)
@@ -292,11 +291,11 @@ static void zero_copy(void **state)
 
 static tutti_operation rooted; /* what all ranks run next */
 
-/* Calls of more spans than the smaller ring holds wait for their readers. */
-static int in_the_smaller_ring(struct cluster *c, int rank)
+/* Calls of more spans than the small ring holds wait for their readers. */
+static int in_the_small_ring(struct cluster *c, int rank)
 {
     struct tti_engine *e = c->engines[rank];
-    const size_t ring = e->layout.second;
+    const size_t ring = e->layout.stage_small;
     /* the spans of a scatter hold a part for each rank, and the ring has to hold five of them */
     const size_t most = rooted == TUTTI_OP_SCATTER ? ring / 8 : 3 * ring + 8;
     const size_t bytes[] = {LEAST_CHUNK, most / 5, most};
@@ -304,7 +303,7 @@ static int in_the_smaller_ring(struct cluster *c, int rank)
     for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
         failures += around(e, rooted, bytes[i], (int)i);
     }
-    return failures + (e->lanes[0].rings[0].head != 0);
+    return failures + (e->lanes[0].rings[TTI_RING_FIRST].head != 0);
 }
 
 /* More spans than the stamps that a writer keeps. */
@@ -313,7 +312,7 @@ static int in_a_large_ring(struct cluster *c, int rank)
     return around(c->engines[rank], rooted, (TTI_STAMPS + 6) * MOST_CHUNK, 0);
 }
 
-static uint64_t staged_in(const struct cluster *c, size_t ring)
+static uint64_t staged_in(const struct cluster *c, enum tti_stage_ring ring)
 {
     uint64_t bytes = 0;
     for (int r = 0; r < c->layout.size; r++) {
@@ -323,7 +322,7 @@ static uint64_t staged_in(const struct cluster *c, size_t ring)
 }
 
 /* Runs each rooted operation in a cluster of this tuning; all of them stage in that ring. */
-static void run_rooted(int size, const struct tti_tuning *tuning, size_t ring, rank_body body)
+static void run_rooted(int size, const struct tti_tuning *tuning, enum tti_stage_ring ring, rank_body body)
 {
     static const tutti_operation all[] = {TUTTI_OP_BROADCAST, TUTTI_OP_GATHER, TUTTI_OP_SCATTER, TUTTI_OP_REDUCE};
     struct cluster c;
@@ -337,16 +336,17 @@ static void run_rooted(int size, const struct tti_tuning *tuning, size_t ring, r
     cluster_close(&c);
 }
 
-static void rooted_in_the_smaller_ring(void **state)
+static void rooted_in_the_small_ring(void **state)
 {
     (void)state;
     for (int size = 2; size <= 3; size++) {
         struct tti_tuning_overrides wishes = no_overrides;
         wishes.window = 256 << 10;
         struct tti_tuning tuning = built_in_tuning(size, &wishes);
-        tuning.second = tuning.stage / 4;
+        tuning.stage_far = 0;
+    tuning.stage_small = tuning.stage / 4;
         tuning.small_from_root = tuning.small_gather = tuning.small_reduce = TTI_TUNING_NEVER;
-        run_rooted(size, &tuning, 1, in_the_smaller_ring);
+        run_rooted(size, &tuning, TTI_RING_SMALL, in_the_small_ring);
     }
 }
 
@@ -356,7 +356,7 @@ static int parts_around_small_steps(struct cluster *c, int rank)
     struct tti_engine *e = c->engines[rank];
     const struct reference_call two_steps = {
         .kind = TUTTI_OP_ALL_GATHER, .dtype = TUTTI_F32, .size = e->size, .rows = 1, .count = bytes[2] / sizeof(float)};
-    int failures = run_call(e, 0, &two_steps, NULL) + (e->lanes[0].rings[0].head != 0);
+    int failures = run_call(e, 0, &two_steps, NULL) + (e->lanes[0].rings[TTI_RING_FIRST].head != 0);
     for (int i = 0; i < repetitions(4) * 3; i++) {
         failures += around(e, TUTTI_OP_ALL_GATHER, bytes[i % 3], i);
     }
@@ -370,7 +370,8 @@ static void all_gather_in_small_steps(void **state)
     struct cluster c;
     wishes.window = 256 << 10;
     struct tti_tuning tuning = built_in_tuning(2, &wishes);
-    tuning.second = tuning.stage / 4;
+    tuning.stage_far = 0;
+    tuning.stage_small = tuning.stage / 4;
     tuning.small_from_root = TTI_TUNING_NEVER;
     assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
     assert_int_equal(cluster_run(&c, parts_around_small_steps), 0);
@@ -383,7 +384,7 @@ static void rooted_in_a_large_ring(void **state)
     struct tti_tuning_overrides wishes = no_overrides;
     wishes.stage = 32 << 20;
     struct tti_tuning tuning = built_in_tuning(2, &wishes);
-    run_rooted(2, &tuning, 0, in_a_large_ring);
+    run_rooted(2, &tuning, TTI_RING_FIRST, in_a_large_ring);
 }
 
 static void nothing_before_the_first_call(void **state)
@@ -409,7 +410,7 @@ int main(void)
         cmocka_unit_test(staged_with_all_packets),
         cmocka_unit_test(staged_without_packets_and_one_shot),
         cmocka_unit_test(zero_copy),
-        cmocka_unit_test(rooted_in_the_smaller_ring),
+        cmocka_unit_test(rooted_in_the_small_ring),
         cmocka_unit_test(all_gather_in_small_steps),
         cmocka_unit_test(rooted_in_a_large_ring),
         cmocka_unit_test(nothing_before_the_first_call),

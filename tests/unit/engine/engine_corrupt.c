@@ -21,7 +21,8 @@
 static void segment_is_checked(void **state)
 {
     (void)state;
-    struct tti_layout layout = tti_layout_make(2, 1, 16384, 0);
+    const struct tti_tuning tuning = {.stage = 16384};
+    struct tti_layout layout = tti_layout_make(2, 1, &tuning);
     unsigned char *segment = calloc(1, layout.segment_bytes);
     struct tti_segment_header *h = (struct tti_segment_header *)segment;
     tutti_error e;

@@ -7,9 +7,8 @@
  * ranks are far apart, where each byte in the ring crosses between caches twice (figures: docs/decisions/0023). On
  * Zen 5 the ring is faster, and tuning.single_copy_messages is 0 (docs/decisions/0043).
  *
- * Other CPUs differ, so the ranks measure. The receiver measures how long it takes to read a line that the sender has
- * just written; if that is long, it publishes what a byte costs, read from the ring and copied by the kernel. The
- * sender knows what it costs to write it. In the ring the CPUs of both share the work, unless the sender receives, too.
+ * Other CPUs differ, so the ranks measure (p2p/rings/chunk_times.c). A receiver that is far away publishes what a byte
+ * costs, read from the ring and copied by the kernel. The sender knows what it costs to write it. In the ring the CPUs of both share the work, unless the sender receives, too.
  * Of SAMPLED_EVERY messages one uses the slower way, so that the measurement goes on.
  *
  * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
@@ -29,9 +28,6 @@
 #include "engine/wait/publish.h"
 
 #define SAMPLED_EVERY 32u
-#define TIMED_EVERY   16u  /* one of so many of them; seldom the first of a message, which is read cold */
-#define FAR_NS        90.0 /* to read a line that the sender has just written: near 25 to 65, far 110 to 350 */
-#define HYSTERESIS    1.1
 #define COST_MOST     1e9 /* ps a byte */
 
 /* A running average, in ps a byte; 0 = not known. */
@@ -67,36 +63,27 @@ static bool differs(uint64_t a, uint64_t b)
     return (a == 0) != (b == 0) || 8 * (a > b ? a - b : b - a) > b;
 }
 
-/* Publishes the costs of far ranks, if they have changed. The peer polls other words of that cache line. */
-static void publish_costs(struct tti_engine *e, int peer)
+/* The peer polls other words of that cache line, so small changes are not published. */
+void tti_p2p_publish_costs(struct tti_engine *e, int peer)
 {
     const struct tti_peer *p = &e->p2p->peers[peer];
     _Atomic uint64_t *costs = &tti_pair(e, e->rank, peer)->costs;
     const uint64_t was = atomic_load_explicit(costs, memory_order_relaxed);
-    const double ns = p->line_ticks / e->ticks_per_ns; /* below 0: not known */
-    const bool far = ns > (was != TTI_PAIR_NEAR ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
     const uint64_t read = cost_of(e, p->read_ticks);
-    const uint64_t is = far ? (read != 0 ? read : 1) << 32 | cost_of(e, p->kernel_ticks) : TTI_PAIR_NEAR;
+    const uint64_t is = p->far ? (read != 0 ? read : 1) << 32 | cost_of(e, p->kernel_ticks) : TTI_PAIR_NEAR;
     if (differs(is >> 32, was >> 32) || differs((uint32_t)is, (uint32_t)was)) {
         atomic_store_explicit(costs, is, memory_order_relaxed);
     }
 }
 
-/* Adds the time since `begun` to an average. */
-static void note_time(double *ticks_a_byte, uint64_t begun, size_t bytes)
+bool tti_p2p_compares_costs(const struct tti_engine *e)
 {
-    tti_average(ticks_a_byte, (double)(tti_ticks() - begun) / (double)bytes);
-}
-
-static bool is_timed(const struct tti_engine *e, uint32_t *chunks)
-{
-    return !e->direct && e->tuning.single_copy_messages != 0 && (*chunks)++ % TIMED_EVERY == TIMED_EVERY / 2;
+    return !e->direct && e->tuning.single_copy_messages != 0;
 }
 
 uint64_t tti_p2p_single_copy_name(struct tti_engine *e, int peer, const void *memory, uint64_t bytes)
 {
-    const bool may =
-        !e->direct && bytes > TTI_EAGER && e->tuning.single_copy_messages != 0 && !e->p2p->peers[peer].refused;
+    const bool may = tti_p2p_compares_costs(e) && bytes > TTI_EAGER && !e->p2p->peers[peer].refused;
     return may && kernel_copy_pays(e, peer, bytes) && tti_single_copy_all_can(e) ? tti_single_copy_name(memory, bytes)
                                                                                  : 0;
 }
@@ -129,49 +116,9 @@ tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tt
         e->p2p->peers[peer].unreadable = true;
         return TUTTI_UNSUPPORTED;
     }
-    note_time(&e->p2p->peers[peer].kernel_ticks, begun, n);
-    publish_costs(e, peer);
+    tti_average(&e->p2p->peers[peer].kernel_ticks, (double)(tti_ticks() - begun) / (double)n);
+    tti_p2p_publish_costs(e, peer);
     m->arrived += n;
     e->p2p->bytes_copied += 2 * n;
     return TUTTI_OK;
-}
-
-/* How long it takes to read one line; the speed of many depends on other users of the core, too. The first line of its
- * page is read before, so that the TLB has the page; it is far enough away that the prefetcher does not bring the
- * measured line. */
-static void measure_line(struct tti_peer *p, const unsigned char *chunk, size_t bytes)
-{
-    const uintptr_t middle = (uintptr_t)(chunk + bytes / 2);
-    /* relaxed: the sender is known to have written them, and only the time counts */
-    const _Atomic unsigned char *page = (const _Atomic unsigned char *)(chunk + bytes / 2 - middle % TTI_PAGE);
-    (void)atomic_load_explicit(page, memory_order_relaxed);
-    const uint64_t before = tti_ticks_after_stores();
-    (void)atomic_load_explicit(page + TTI_PAGE / 2, memory_order_relaxed);
-    tti_average(&p->line_ticks, (double)(tti_ticks() - before));
-}
-
-uint64_t tti_p2p_read_begin(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
-{
-    struct tti_peer *p = &e->p2p->peers[peer];
-    if (!is_timed(e, &p->chunks_read)) {
-        return 0;
-    }
-    measure_line(p, chunk, bytes);
-    return tti_ticks();
-}
-
-void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)
-{
-    note_time(&e->p2p->peers[peer].read_ticks, begun, bytes);
-    publish_costs(e, peer);
-}
-
-uint64_t tti_p2p_write_begin(struct tti_engine *e, int peer)
-{
-    return is_timed(e, &e->p2p->peers[peer].chunks_written) ? tti_ticks() : 0;
-}
-
-void tti_p2p_write_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)
-{
-    note_time(&e->p2p->peers[peer].write_ticks, begun, bytes);
 }

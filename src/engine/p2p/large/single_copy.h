@@ -13,12 +13,9 @@ bool tti_p2p_may_single_copy(const struct tti_engine *e, uint64_t name, uint64_t
 bool tti_p2p_refuses_offer(struct tti_engine *e, int peer, const struct tti_incoming *m);
 /* As tti_p2p_fetch_zero_copy; UNSUPPORTED: the kernel does not let this rank read the memory. */
 tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tti_incoming *m);
-/* Around the copy of a chunk of TTI_TIMED_FROM bytes and more, out of the peer's ring / into the own one. 0: this copy
- * is not measured, and has no end. */
-#define TTI_TIMED_FROM 8192u
-uint64_t tti_p2p_read_begin(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes);
-void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes);
-uint64_t tti_p2p_write_begin(struct tti_engine *e, int peer);
-void tti_p2p_write_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes);
+/* Whether messages take the cheaper one of the ring and the kernel's copy, so that both have to be measured. */
+bool tti_p2p_compares_costs(const struct tti_engine *e);
+/* Publishes the costs for the peer, if this rank is far from it and they have changed. */
+void tti_p2p_publish_costs(struct tti_engine *e, int peer);
 
 #endif

@@ -16,6 +16,7 @@
 #include "engine/p2p/large/zero_copy.h"
 #include "engine/p2p/match.h"
 #include "engine/p2p/requests.h"
+#include "engine/p2p/rings/chunk_times.h"
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
@@ -196,15 +197,29 @@ static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming 
     return m->request && t->stream_copied < TTI_TUNING_NEVER && 2 * m->bytes >= t->stream_direct;
 }
 
-static void copy_chunk(struct tti_engine *e, int peer, unsigned char *to, const unsigned char *from, size_t n,
-                       bool past_caches)
+/* The receiver has used the chunk's bytes, and claims their lines. */
+static inline void claim_chunk(const struct tti_engine *e, const struct tti_peer *p, const struct tti_record *record,
+                               const unsigned char *chunk)
 {
-    const uint64_t begun = n >= TTI_TIMED_FROM ? tti_p2p_read_begin(e, peer, from, n) : 0;
+    const bool pays = (p->far ? e->tuning.claims_far : e->tuning.claims_near) != 0;
+    if (pays && p->writable && record->here >= TTI_CLAIM_FROM &&
+        record->place + record->here <= e->layout.ring_window) {
+        tti_claim_lines(chunk, record->here);
+    }
+}
+
+/* Copies a chunk that does not begin a message. */
+static void copy_chunk(struct tti_engine *e, int peer, unsigned char *to, const struct tti_record *record,
+                       const unsigned char *from, bool past_caches)
+{
+    const size_t n = record->here;
+    const uint64_t begun = tti_p2p_read_begin(e, peer, n);
     if (past_caches) {
         tti_copy_stream(to, from, n);
     } else {
         tti_copy(to, from, n);
     }
+    claim_chunk(e, &e->p2p->peers[peer], record, from);
     if (begun != 0) {
         tti_p2p_read_end(e, peer, begun, n);
     }
@@ -224,7 +239,7 @@ static tutti_status take_more(struct tti_engine *e, int peer, const struct tti_r
         return impossible(peer, p->read + 1, error);
     }
     if (!m->dropped && !written) {
-        copy_chunk(e, peer, target(m), from, record->here, leaves_caches(e, m));
+        copy_chunk(e, peer, target(m), record, from, leaves_caches(e, m));
         e->p2p->bytes_copied += 2 * (uint64_t)record->here;
     }
     m->arrived = written ? m->bytes : m->arrived + record->here;
@@ -256,15 +271,6 @@ static inline void note_chunk(const struct tti_engine *e, struct tti_peer *p, co
     }
 }
 
-/* The receiver has used the chunk's bytes, and claims their lines. */
-static inline void claim_chunk(const struct tti_engine *e, const struct tti_peer *p, const struct tti_record *record,
-                               const unsigned char *chunk)
-{
-    if (p->claims && record->here >= TTI_CLAIM_FROM && record->place + record->here <= e->layout.ring_window) {
-        tti_claim_lines(chunk, record->here);
-    }
-}
-
 static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *slot, size_t *spent, tutti_error *error)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
@@ -276,8 +282,11 @@ static tutti_status take(struct tti_engine *e, int peer, const struct tti_slot *
     }
     *spent += TTI_VISIT_CHUNK + record.here;
     note_chunk(e, p, &record);
-    const tutti_status status =
-        first ? take_first(e, peer, &record, from, error) : take_more(e, peer, &record, from, error);
+    tti_p2p_sample_distance(e, peer, from, record.here);
+    if (!first) {
+        return take_more(e, peer, &record, from, error);
+    }
+    const tutti_status status = take_first(e, peer, &record, from, error);
     if (status == TUTTI_OK) { /* else the record is read again */
         claim_chunk(e, p, &record, from);
     }
@@ -298,7 +307,7 @@ static bool is_open(struct tti_engine *e, int peer)
             e->populate(e->commit_user, peer, slots, bytes - slots, false);
             writable = e->populate(e->commit_user, peer, bytes, e->layout.ring_window, true);
         }
-        p->claims = writable && e->tuning.claims != 0;
+        p->writable = writable;
     }
     return p->opened;
 }
@@ -368,8 +377,8 @@ static uint64_t receive_rest(struct tti_engine *e, const tutti_op *op, const str
             break; /* tti_p2p_pull reports it */
         }
         note_chunk(e, p, &record);
-        copy_chunk(e, peer, (unsigned char *)op->dst + arrived, from, record.here, false);
-        claim_chunk(e, p, &record, from);
+        tti_p2p_sample_distance(e, peer, from, record.here);
+        copy_chunk(e, peer, (unsigned char *)op->dst + arrived, &record, from, false);
         arrived += record.here;
         count_read(e, peer);
     }
@@ -413,6 +422,7 @@ bool tti_p2p_try_recv(struct tti_engine *e, const tutti_op *op, uint64_t most)
         return false;
     }
     note_chunk(e, p, &record);
+    tti_p2p_sample_distance(e, peer, from, record.here);
     tti_copy(op->dst, from, record.here);
     claim_chunk(e, p, &record, from);
     count_read(e, peer);

@@ -20,6 +20,7 @@
 #include "engine/p2p/large/single_copy.h"
 #include "engine/p2p/large/zero_copy.h"
 #include "engine/p2p/requests.h"
+#include "engine/p2p/rings/chunk_times.h"
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
@@ -177,7 +178,7 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
     if (c->shape != 0) {
         tti_copy(to, op->shape, c->shape);
     }
-    const uint64_t begun = c->data >= TTI_TIMED_FROM ? tti_p2p_write_begin(e, peer) : 0;
+    const uint64_t begun = tti_p2p_write_begin(e, peer, c->data);
     tti_copy(to + c->shape, c->from, c->data);
     if (begun != 0) {
         tti_p2p_write_end(e, peer, begun, c->data);

@@ -30,14 +30,24 @@ struct pair {
     tutti_op op;
 };
 
-/* A cluster whose second ring has so many quarters of the first one's bytes. */
-static int rings_open(struct cluster *c, int size, int lanes, size_t window, size_t quarters)
+/* The rings behind the first one, in quarters of its bytes. */
+struct others {
+    size_t far;
+    size_t small;
+};
+#define NONE      (struct others){0}
+#define FAR(n)    (struct others){.far = (n)}
+#define SMALL(n)  (struct others){.small = (n)}
+#define BOTH(n, m) (struct others){.far = (n), .small = (m)}
+
+static int rings_open(struct cluster *c, int size, int lanes, size_t window, struct others others)
 {
     struct tti_tuning_overrides wishes = no_overrides;
     wishes.window = (int64_t)window;
     wishes.stream = 0;
     struct tti_tuning tuning = built_in_tuning(size, &wishes);
-    tuning.second = quarters * tuning.stage / 4;
+    tuning.stage_far = others.far * tuning.stage / 4;
+    tuning.stage_small = others.small * tuning.stage / 4;
     if (cluster_open_tuned(c, size, lanes, tuning, (struct waiting){500, 20000, 0}) != 0) {
         return -1;
     }
@@ -53,9 +63,9 @@ static void seem_far(struct tti_lane *lane, bool far)
     lane->publish_ticks = (far ? 1e6 : 1e-6) * lane->engine->ticks_per_ns;
 }
 
-static void pair_open(struct pair *p, size_t window, size_t quarters)
+static void pair_open(struct pair *p, size_t window, struct others others)
 {
-    assert_int_equal(rings_open(&p->cluster, 2, 1, window, quarters), 0);
+    assert_int_equal(rings_open(&p->cluster, 2, 1, window, others), 0);
     p->op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 0, 0);
     p->op.timeout_ms = 100; /* no rank may wait: all that a call needs is published before */
     p->owner = &p->cluster.engines[0]->lanes[0];
@@ -118,13 +128,13 @@ static size_t largest(const struct pair *p)
     return window + window / 2;
 }
 
-static void places(size_t window, size_t quarters, uint64_t seed)
+static void places(size_t window, struct others others, uint64_t seed)
 {
     struct pair p = {0};
-    pair_open(&p, window, quarters);
+    pair_open(&p, window, others);
     struct live live[LIVE];
     size_t count = 0;
-    int in_second = 0;
+    int calls[TTI_STAGE_RINGS] = {0};
     assert_true(p.cluster.layout.stage >= TTI_STAGE_SPANS * largest(&p));
     for (int call = 0; call < repetitions(3000); call++) {
         if (random_number(&seed) % 8 == 0) {
@@ -133,7 +143,7 @@ static void places(size_t window, size_t quarters, uint64_t seed)
         /* as many small ones as large ones */
         size_t most = largest(&p) >> random_number(&seed) % 11;
         next_call(&p, 1 + random_number(&seed) % most, random_number(&seed) % 2);
-        in_second += p.owner->stage == &p.owner->rings[1];
+        calls[p.owner->stage - p.owner->rings]++;
         size_t stride = p.owner->stage->stride;
         const bool smaller = p.owner->stage->ring < p.cluster.layout.stage;
         const size_t ring = smaller ? p.owner->stage->ring : p.cluster.layout.stage;
@@ -157,26 +167,30 @@ static void places(size_t window, size_t quarters, uint64_t seed)
             live[count++] = (struct live){span, stride, p.owner->call, k + 1};
         }
     }
-    assert_true(quarters == 0 ? in_second == 0 : in_second > 0);
+    assert_true(calls[TTI_RING_FIRST] > 0);
+    assert_int_equal(calls[TTI_RING_FAR] > 0, others.far > 0);
+    assert_int_equal(calls[TTI_RING_SMALL] > 0, others.small > 0);
     cluster_close(&p.cluster);
 }
 
 static void owner_and_reader_agree(void **state)
 {
     (void)state;
-    places(16384, 0, 1);
-    places(8192, 16, 2);
-    places(24576, 8, 3); /* the ring is no power of two */
-    places(57344, 16, 4);
-    places(16384, 1, 5);
-    places(57344, 2, 6);
+    places(16384, NONE, 1);
+    places(8192, FAR(16), 2);
+    places(24576, FAR(8), 3); /* the ring is no power of two */
+    places(57344, FAR(16), 4);
+    places(16384, SMALL(1), 5);
+    places(57344, SMALL(2), 6);
+    places(16384, BOTH(8, 1), 7);
+    places(57344, BOTH(16, 2), 8);
 }
 
 /* A ring that is full of spans gives no more; each span that the reader has read makes room for one. */
 static void full_ring(size_t window, size_t stride)
 {
     struct pair p = {0};
-    pair_open(&p, window, 0);
+    pair_open(&p, window, NONE);
     next_call(&p, stride, false);
     size_t each = p.cluster.layout.stage / p.owner->stage->stride;
     each = each < TTI_STAMPS ? each : TTI_STAMPS;
@@ -214,7 +228,7 @@ static void arrival_at_the_next_call(void **state)
 {
     (void)state;
     struct pair p = {0};
-    pair_open(&p, 16384, 0);
+    pair_open(&p, 16384, NONE);
     size_t stride = p.cluster.layout.stage / 2;
     next_call(&p, stride, false);
     acquire(&p, 0);
@@ -293,10 +307,10 @@ static void *lane_main(void *argument)
     return NULL;
 }
 
-static void run_random(int size, size_t window, size_t quarters, int calls)
+static void run_random(int size, size_t window, struct others others, int calls)
 {
     struct cluster c;
-    assert_int_equal(rings_open(&c, size, LANES, window, quarters), 0);
+    assert_int_equal(rings_open(&c, size, LANES, window, others), 0);
     pthread_t threads[RANKS_MAX * LANES];
     struct lane_start starts[RANKS_MAX * LANES];
     int failures = 0;
@@ -316,11 +330,12 @@ static void run_random(int size, size_t window, size_t quarters, int calls)
 static void random_calls(void **state)
 {
     (void)state;
-    run_random(2, 16384, 16, 3000);
-    run_random(2, 65536, 1, 3000);
-    run_random(3, 24576, 8, 1500);
-    run_random(3, 24576, 1, 1500);
-    run_random(5, 8192, 0, 1000);
+    run_random(2, 16384, FAR(16), 3000);
+    run_random(2, 65536, SMALL(1), 3000);
+    run_random(2, 65536, BOTH(8, 1), 3000);
+    run_random(3, 24576, FAR(8), 1500);
+    run_random(3, 24576, SMALL(1), 1500);
+    run_random(5, 8192, NONE, 1000);
 }
 
 /* Each large call is followed by a small one. None publishes a position, so the distance has to be probed. */
@@ -346,14 +361,14 @@ static bool takes_far_ring(struct pair *p, size_t stride, double ranks_per_cpu)
     p->owner->call++;
     assert_int_equal(tti_stage_begin(p->owner, stride, false, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
-    return p->owner->stage == &p->owner->rings[1];
+    return tti_stage_is_far(p->owner);
 }
 
 static void ring_where_ranks_share_cpus(void **state)
 {
     (void)state;
     struct pair p;
-    pair_open(&p, 65536, 16);
+    pair_open(&p, 65536, FAR(16));
     assert_true(takes_far_ring(&p, 4096, 1));
     assert_false(takes_far_ring(&p, 4096, 2));
     assert_true(takes_far_ring(&p, 16384, 2));
@@ -364,7 +379,7 @@ static void distance_is_probed_between_small_calls(void **state)
 {
     (void)state;
     struct cluster c;
-    assert_int_equal(rings_open(&c, 2, 1, 65536, 16), 0);
+    assert_int_equal(rings_open(&c, 2, 1, 65536, FAR(16)), 0);
     assert_int_equal(cluster_run(&c, large_and_small), 0);
     for (int rank = 0; rank < 2; rank++) {
         assert_true(c.engines[rank]->lanes[0].publish_ticks > 0);
@@ -409,7 +424,7 @@ static void memory_in_chunks(void **state)
 {
     (void)state;
     struct pair p;
-    pair_open(&p, (size_t)1 << 20, 0);
+    pair_open(&p, (size_t)1 << 20, NONE);
     struct supply s = {.pair = &p, .fails_at = 3};
     tutti_status mark;
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_OK);
@@ -425,27 +440,27 @@ static void memory_in_chunks(void **state)
     cluster_close(&p.cluster);
 }
 
-static tutti_status supply_second_ring_only(void *user, size_t offset, size_t bytes)
+static tutti_status supply_small_ring_only(void *user, size_t offset, size_t bytes)
 {
     const struct pair *p = user;
     (void)bytes;
     return offset < p->cluster.layout.stages + p->cluster.layout.stage ? TUTTI_NO_MEMORY : TUTTI_OK;
 }
 
-/* A call that does not belong into the smaller ring reports that there is no memory for the other one, also if its
+/* A call that does not belong into the small ring reports that there is no memory for the other one, also if its
  * spans are small: its readers count with those that the other one holds. */
 static void no_memory_for_the_first_ring(void **state)
 {
     (void)state;
     struct pair p;
     tutti_status mark;
-    pair_open(&p, 65536, 1);
-    p.cluster.engines[0]->commit = supply_second_ring_only;
+    pair_open(&p, 65536, SMALL(1));
+    p.cluster.engines[0]->commit = supply_small_ring_only;
     p.cluster.engines[0]->commit_user = &p;
     p.owner->call++;
     assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
-    assert_ptr_equal(p.owner->stage, &p.owner->rings[1]);
+    assert_ptr_equal(p.owner->stage, &p.owner->rings[TTI_RING_SMALL]);
     p.owner->call++;
     assert_int_equal(tti_stage_begin(p.owner, 64, false, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_NO_MEMORY);
@@ -462,7 +477,7 @@ static void failure_between_chunks(void **state)
 {
     (void)state;
     struct pair p;
-    pair_open(&p, (size_t)1 << 20, 0);
+    pair_open(&p, (size_t)1 << 20, NONE);
     struct supply s = {.pair = &p, .revokes_at = 2};
     tutti_status mark;
     assert_int_equal(begin_supplied(&p, &s, &mark), TUTTI_REVOKED);

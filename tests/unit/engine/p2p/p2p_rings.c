@@ -499,7 +499,7 @@ static void lines_behind_the_window_are_not_claimed(void **state)
     size_t behind = 0;
     assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
     for (int r = 0; r < 2; r++) {
-        c.engines[r]->tuning.claims = 1;
+        c.engines[r]->tuning.claims_near = c.engines[r]->tuning.claims_far = 1;
         c.engines[r]->tuning.single_copy_messages = 0;
         c.engines[r]->ranks_per_cpu = 2;
         c.engines[r]->populate = populate;
@@ -528,7 +528,7 @@ static void lines_that_were_read_are_claimed(void **state)
         size_t lines;
         assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < 2; r++) {
-            c.engines[r]->tuning.claims = claims;
+            c.engines[r]->tuning.claims_near = c.engines[r]->tuning.claims_far = claims;
             c.engines[r]->populate = populate;
             c.engines[r]->commit_user = &writable;
         }

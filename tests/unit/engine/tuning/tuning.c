@@ -29,9 +29,11 @@ static struct tti_tuning fit(int size, int cpus, const struct tti_profile *p)
 static void check_bounds(int size, const struct tti_tuning *t)
 {
     assert_int_equal(t->stage & (t->stage - 1), 0); /* rings are powers of two */
-    assert_int_equal(t->second & (t->second - 1), 0);
+    assert_int_equal(t->stage_far & (t->stage_far - 1), 0);
+    assert_int_equal(t->stage_small & (t->stage_small - 1), 0);
     assert_in_range(t->stage, 1024 * KIB, 64 * 1024 * KIB);
-    assert_true(t->second == 0 || t->second >= 2 * t->stage || 2 * t->second <= t->stage);
+    assert_true(t->stage_far == 0 || t->stage_far >= 2 * t->stage);
+    assert_true(2 * t->stage_small <= t->stage);
     assert_true(t->window >= (uint64_t)size * 64);
     assert_true(8 * t->window <= t->stage);
     assert_true(t->packets <= TTI_INLINE_MOST);
@@ -126,6 +128,7 @@ static void test_costs(void **state)
     assert_true(fit(32, 32, &p).packets > TTI_PAYLOAD);
     assert_true(fit(32, 32, &p).packets_root > fit(32, 32, &p).packets);
     assert_int_equal(fit(8, 2, &p).packets_root, fit(8, 2, &p).packets);
+    assert_int_equal(fit(2, 2, &p).packets_root, fit(2, 2, &p).packets);
     assert_int_equal(fit(65, 65, &p).packets_root, 0);
 
     p = tti_profile_built_in;
@@ -207,10 +210,18 @@ static void test_caches(void **state)
     assert_int_equal(fit(16, 16, &p).stream_folded, 3 * p.l3_bytes);
     assert_int_equal(fit(16, 8, &p).stream_folded, TTI_TUNING_NEVER);
 
-    assert_true(fit(2, 2, &p).second >= 2 * fit(2, 2, &p).stage);
+    assert_true(fit(2, 2, &p).stage_far >= 2 * fit(2, 2, &p).stage);
+    assert_int_equal(fit(2, 2, &p).stage_small, 0);
+    p.model = TTI_MODEL_ZEN_3;
+    assert_true(fit(2, 2, &p).stage_far >= 2 * fit(2, 2, &p).stage);
+    assert_int_equal(fit(2, 2, &p).stage_small, p.l2_bytes / 2);
+    assert_int_equal(fit(16, 16, &p).stream_copied, TTI_TUNING_NEVER); /* as on Zen 4: the streams do not gain */
+    assert_int_equal(fit(2, 2, &p).claims_near, 0);
+    assert_int_equal(fit(2, 2, &p).claims_far, 1);
     p.model = TTI_MODEL_ZEN_5;
-    assert_int_equal(fit(2, 2, &p).second, p.l2_bytes / 2);
-    assert_int_equal(fit(64, 64, &p).second, 512 * KIB);
+    assert_int_equal(fit(2, 2, &p).stage_far, 0);
+    assert_int_equal(fit(2, 2, &p).stage_small, p.l2_bytes / 2);
+    assert_int_equal(fit(64, 64, &p).stage_small, 512 * KIB);
     assert_int_equal(fit(2, 2, &p).small_from_root, TTI_TUNING_NEVER);
     assert_int_equal(fit(2, 1, &p).small_from_root, 16 * KIB);
     assert_int_equal(fit(3, 3, &p).small_from_root, 16 * KIB);
@@ -227,18 +238,18 @@ static void test_caches(void **state)
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
     assert_int_equal(fit(16, 16, &p).single_copy, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 16, &p).single_copy_messages, 0);
-    assert_int_equal(fit(2, 2, &p).claims, 0);
+    assert_int_equal(fit(2, 2, &p).claims_near + fit(2, 2, &p).claims_far, 0);
     p.model = TTI_MODEL_INTEL;
     assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
     assert_int_equal(fit(2, 2, &p).single_copy_messages, 1);
-    assert_int_equal(fit(2, 2, &p).claims, 0);
+    assert_int_equal(fit(2, 2, &p).claims_near + fit(2, 2, &p).claims_far, 0);
     p.model = TTI_MODEL_OTHER;
     assert_int_equal(fit(4, 4, &p).single_copy, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
     assert_int_equal(fit(2, 2, &p).single_copy_messages, 1);
-    assert_int_equal(fit(2, 2, &p).claims, 1);
+    assert_int_equal(fit(2, 2, &p).claims_near + fit(2, 2, &p).claims_far, 2);
 }
 
 static void test_wishes(void **state)
@@ -255,7 +266,8 @@ static void test_wishes(void **state)
     tti_tuning_fit(8, 2, &tti_profile_built_in, &wishes, &t);
     assert_int_equal(t.stage, 8 << 20);
     assert_int_equal(t.window, 1 << 20);
-    assert_int_equal(t.second, 0);
+    assert_int_equal(t.stage_far, 0);
+    assert_int_equal(t.stage_small, 0);
     assert_int_equal(t.packets, 150);
     assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
@@ -309,8 +321,8 @@ static void test_cannot_be(void **state)
         {offsetof(struct tti_tuning, stage), (1 << 20) + 1},
         {offsetof(struct tti_tuning, stage), UINT64_C(1) << 40},
         {offsetof(struct tti_tuning, stage), UINT64_MAX},
-        {offsetof(struct tti_tuning, second), 12345},
-        {offsetof(struct tti_tuning, second), UINT64_C(1) << 63},
+        {offsetof(struct tti_tuning, stage_far), 12345},
+        {offsetof(struct tti_tuning, stage_small), UINT64_C(1) << 63},
         {offsetof(struct tti_tuning, window), 0},
         {offsetof(struct tti_tuning, window), 8192 + 64},
         {offsetof(struct tti_tuning, window), UINT64_C(1) << 32},
