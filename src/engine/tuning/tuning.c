@@ -34,8 +34,8 @@
  *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
  *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
  *   Where only the root sends (packets_root), a rank reads one rank's packets, and LINES_MOST pay wherever the CPUs are
- *   (docs/decisions/0042), but for two ranks (docs/decisions/0053). On Zen 5 two ranks gain by LINES_LEAST only
- *   (measured, docs/decisions/0043).
+ *   (docs/decisions/0042). Two ranks, whose stages are mapped writable, gain by LINES_OF_TWO at most
+ *   (docs/decisions/0053), on Zen 5 by LINES_LEAST (docs/decisions/0043).
  *
  * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
@@ -103,6 +103,7 @@
 #define COST_MOST      UINT64_C(1000000000) /* ns */
 #define LINES_LEAST    2.0
 #define LINES_MOST     12.0
+#define LINES_OF_TWO   4.0 /* of two ranks with a CPU each */
 #define SLICED_RANKS   8
 #define PACKETS_RANKS  64 /* with more ranks, unpacking takes too much memory */
 
@@ -248,7 +249,7 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
         return lines_of(LINES_LEAST);
     }
     const double hop = (double)(p->far_ns > 0 ? p->far_ns : p->near_ns);
-    return lines_of(between(PACKETS_SAVE / hop, LINES_LEAST, LINES_MOST));
+    return lines_of(between(PACKETS_SAVE / hop, LINES_LEAST, size == 2 ? LINES_OF_TWO : LINES_MOST));
 }
 
 static uint64_t packets_root_for(int size, int cpus, const struct tti_profile *p)

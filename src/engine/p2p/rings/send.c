@@ -8,6 +8,9 @@
  * the gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that
  * has read everything has published room for the next chunk.
  *
+ * Short messages that are read at once stay in the first part of the window, whose lines stay in the caches
+ * (docs/decisions/0053).
+ *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
  * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since
  * a few whole rings do not stay in a second-level cache.
@@ -27,6 +30,7 @@
 #define PAGED       8192u     /* bytes of a chunk that begins at a page */
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
+#define SHORT_PART  65536u   /* bytes of the ring for messages of at most TTI_SMALL that are read at once */
 #define LONG        8388608u /* bytes of a message that may use the whole ring */
 #define LONG_CHUNK  458752u
 /* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part
@@ -34,6 +38,7 @@
 static_assert(2 * LONG_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_RING, "room for the next chunk");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_WINDOW, "the same in the window");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_SMALL / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_SMALL, "the same in small rings");
+static_assert(2 * TTI_SMALL <= SHORT_PART, "room for a chunk behind the place of one that has been read");
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -152,6 +157,19 @@ struct chunk {
     bool whole_ring; /* it may lie behind the window */
 };
 
+/* Where the next chunk may begin. If a short message would leave the first part of the ring, and the peer has read
+ * everything, it begins there again. */
+static inline uint64_t head_for(struct tti_engine *e, int peer, const struct chunk *c)
+{
+    struct tti_peer *p = &e->p2p->peers[peer];
+    const uint64_t place = p->bytes.head % e->layout.ring_bytes;
+    if (c->bytes > TTI_SMALL || place + c->shape + c->data <= SHORT_PART) {
+        return p->bytes.head;
+    }
+    read_taken(e, peer);
+    return p->taken == p->posted ? p->bytes.head - place + e->layout.ring_bytes : p->bytes.head;
+}
+
 /* Writes a record with its chunk. False if there is no room. */
 static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const struct chunk *c)
 {
@@ -159,7 +177,7 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
     const size_t here = c->shape + c->data;
     const bool outside = here > TTI_SLOT_BODY;
     const size_t part = c->whole_ring ? e->layout.ring_bytes : e->layout.ring_window;
-    const uint64_t position = outside ? position_behind(e, p->bytes.head, part, here) : p->bytes.head;
+    const uint64_t position = outside ? position_behind(e, head_for(e, peer, c), part, here) : p->bytes.head;
     const uint64_t behind = outside ? position + here : position;
     if (!has_room(e, peer, 1, behind)) {
         return false;

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "engine/p2p/rings/recv.h"
+#include "engine/p2p/rings/send.h"
 #include "repetitions.h"
 #include "unit/engine/p2p/p2p_support.h"
 
@@ -438,6 +440,66 @@ static void long_messages_use_the_whole_ring(void **state)
     expect_long(2, true);
 }
 
+/* ---- short messages ---------------------------------------------------------------------------------------------- */
+
+#define SHORT_COUNT 3000 /* elements: three pages, one chunk */
+#define SHORT_END   (2 * 65536) /* a message begins in the first 64 KiB of the ring, or until its reader has reported */
+
+static size_t end_of(const struct cluster *c, uint64_t number)
+{
+    const struct tti_record *r = &tti_slot(c->engines[0], 0, 1, number)->record;
+    return r->place + r->here;
+}
+
+/* There and back: each message is read before the next one is sent. */
+static int short_ones(struct cluster *c, int rank)
+{
+    static const int64_t count = SHORT_COUNT;
+    static int32_t data[2][SHORT_COUNT];
+    int failures = 0;
+    for (int i = 0; i < 60; i++) {
+        for (size_t k = 0; k < SHORT_COUNT; k++) {
+            data[rank][k] = rank == i % 2 ? value(rank, i, k) : -1;
+        }
+        tutti_op op =
+            rank == i % 2 ? send_op(data[rank], &count, 1 - rank, 0) : recv_op(data[rank], SHORT_COUNT, 1 - rank, 0);
+        tutti_op *ops[] = {&op};
+        failures += run(c, rank, ops, 1);
+        for (size_t k = 0; k < SHORT_COUNT; k++) {
+            failures += data[rank][k] != value(i % 2, i, k);
+        }
+    }
+    return failures;
+}
+
+/* They use the same lines again while they are read at once, and the whole window if they are not. */
+static void short_messages_stay_in_the_caches(void **state)
+{
+    (void)state;
+    static int32_t out[SHORT_COUNT];
+    static int32_t in[SHORT_COUNT];
+    const int64_t count = SHORT_COUNT;
+    struct cluster c;
+    int sent = 0;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    assert_int_equal(cluster_run(&c, short_ones), 0);
+    for (uint64_t number = 1; number <= 30; number++) {
+        assert_in_range(end_of(&c, number), 1, SHORT_END);
+    }
+    tutti_op send = send_op(out, &count, 1, 0);
+    while (tti_p2p_try_send(c.engines[0], &send, TTI_DIRECT)) {
+        assert_true(++sent < 100);
+        out[0]++;
+    }
+    assert_true((size_t)sent > (c.layout.ring_window - SHORT_END) / sizeof(out));
+    tutti_op recv = recv_op(in, SHORT_COUNT, 0, 0);
+    for (int i = 0; i < sent; i++) {
+        assert_true(tti_p2p_try_recv(c.engines[1], &recv, TTI_DIRECT));
+        assert_int_equal(in[0], i);
+    }
+    cluster_close(&c);
+}
+
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
 /* A message of `count` elements, all -1. */
@@ -543,6 +605,46 @@ static void lines_that_were_read_are_claimed(void **state)
     }
 }
 
+/* Enough chunks for a sample of the distance. */
+static int of_ones_often(struct cluster *c, int rank)
+{
+    int failures = 0;
+    for (int i = 0; i < 5; i++) {
+        failures += of_ones_each(c, rank);
+    }
+    return failures;
+}
+
+/* The receiver measures how far away the sender is, and claims lines if that pays there. */
+static void the_distance_decides_about_claims(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const bool far = i % 2 != 0;
+        const bool pays_far = i / 2 != 0;
+        bool writable = true;
+        struct cluster c;
+        size_t lines;
+        assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+        for (int r = 0; r < 2; r++) {
+            c.engines[r]->tuning.claims_far = pays_far;
+            c.engines[r]->tuning.claims_near = !pays_far;
+            c.engines[r]->tuning.single_copy_messages = 0;
+            c.engines[r]->populate = populate;
+            c.engines[r]->commit_user = &writable;
+        }
+        struct tti_peer *sender = &c.engines[1]->p2p->peers[0];
+        sender->line_ticks = far ? 1e12 : 1e-6; /* an average that a few readings do not change */
+        sender->far = !far;
+        assert_int_equal(cluster_run(&c, of_ones_often), 0);
+        assert_int_equal(sender->far, far);
+        const size_t zeros = claimed(&c, sender->read - 1, &lines); /* the last one lies in its slot */
+        assert_true(lines > 100);
+        assert_int_equal(zeros, far == pays_far ? lines : 0);
+        cluster_close(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -553,8 +655,10 @@ int main(void)
         cmocka_unit_test(nothing_is_overwritten),
         cmocka_unit_test(threads_of_a_rank_share_the_rings),
         cmocka_unit_test(long_messages_use_the_whole_ring),
+        cmocka_unit_test(short_messages_stay_in_the_caches),
         cmocka_unit_test(lines_that_were_read_are_claimed),
         cmocka_unit_test(lines_behind_the_window_are_not_claimed),
+        cmocka_unit_test(the_distance_decides_about_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

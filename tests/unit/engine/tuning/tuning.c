@@ -163,7 +163,8 @@ static void test_near_and_far(void **state)
     const struct tti_tuning f = fit(2, 2, &far);
     const struct tti_tuning both = fit(2, 2, &tti_profile_built_in);
     assert_true(n.one_shot < both.one_shot && both.one_shot < f.one_shot);
-    assert_true(n.packets > f.packets);
+    assert_true(fit(3, 3, &near).packets > fit(3, 3, &far).packets);
+    assert_int_equal(n.packets, TTI_PAYLOAD + 4 * TTI_PACKET_DATA);
     assert_int_equal(both.packets, f.packets);
     near.cpus_stay = TTI_CPUS_MOVE; /* then the other kind has to be expected */
     const struct tti_tuning expected = fit(2, 2, &near);
