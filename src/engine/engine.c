@@ -64,8 +64,8 @@ tutti_status tti_engine_segment_check(const unsigned char *segment, const struct
                              h->abi, TTI_LAYOUT_ABI);
     }
     if (h->nonce != nonce || h->rank != (uint32_t)rank || h->size != (uint32_t)layout->size ||
-        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage ||
-        h->stage_far != layout->stage_far || h->stage_small != layout->stage_small || h->bytes != layout->segment_bytes) {
+        h->lanes != (uint32_t)layout->lanes || h->stage != layout->stage || h->stage_far != layout->stage_far ||
+        h->stage_small != layout->stage_small || h->bytes != layout->segment_bytes) {
         return tti_error_set(error, TUTTI_PROTOCOL, "the segment of rank %d belongs to another group", rank);
     }
     return TUTTI_OK;

@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tutti_error error;
     pthread_t thread;
     struct tti_tuning tuning = built_in_tuning(2, &wishes);
-    layout = tti_layout_make(2, 1, &tuning);
+    layout = tti_layout_make(2, 1, tuning.stage, tuning.stage_far, tuning.stage_small);
     if (!doorbell) { /* for all inputs; the touched pages are released below */
         doorbell = map_before_guard(layout.doorbell_bytes);
         segments[0] = map_before_guard(layout.segment_bytes);

@@ -190,7 +190,8 @@ static tutti_status join_region(const tutti_open_info *info, struct region **reg
     if (info->rank == 0) {
         struct tti_tuning tuning;
         tti_ops_tuning(info, true, &tuning);
-        struct tti_layout layout = tti_layout_make(info->world_size, info->lanes, &tuning);
+        struct tti_layout layout =
+            tti_layout_make(info->world_size, info->lanes, tuning.stage, tuning.stage_far, tuning.stage_small);
         tutti_status status = region_create(&layout, &tuning, region, error);
         if (status != TUTTI_OK) {
             return status;

@@ -379,7 +379,8 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
     struct terms terms = {0};
     tutti_status status = agree(info, &terms, error);
     if (status == TUTTI_OK) {
-        root->layout = tti_layout_make(info->world_size, info->lanes, &terms.tuning);
+        root->layout = tti_layout_make(info->world_size, info->lanes, terms.tuning.stage, terms.tuning.stage_far,
+                                       terms.tuning.stage_small);
         root->doorbell_room = tti_root_doorbell_room(info->world_size);
         root->tuning = terms.basis;
     }

@@ -69,7 +69,7 @@ static bool prepare_group(const tutti_open_info *info, const int32_t *members, s
         s->root_ranks[r] = tti_shm_root_rank(parent, members[r]);
     }
     tti_ops_tuning_of(&root->tuning, s->size, &tuning);
-    *layout = tti_layout_make(s->size, info->lanes, &tuning);
+    *layout = tti_layout_make(s->size, info->lanes, tuning.stage, tuning.stage_far, tuning.stage_small);
     struct tti_engine_options options = {.rank = info->rank,
                                          .layout = *layout,
                                          .tuning = tuning,

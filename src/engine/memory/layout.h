@@ -29,7 +29,6 @@
 
 #include "base/host/cpu.h"
 #include "base/process/proc.h"
-#include "engine/tuning/tuning.h"
 
 #define TTI_MAX_RANKS    1024
 #define TTI_LINE         128u
@@ -256,13 +255,14 @@ static inline size_t tti_pair_ring_bytes(int size)
     return size <= TTI_PAIR_FEW ? TTI_PAIR_RING : TTI_PAIR_SMALL;
 }
 
-static inline struct tti_layout tti_layout_make(int size, int lanes, const struct tti_tuning *tuning)
+/* The last three are the bytes of the rings of a stage. */
+static inline struct tti_layout tti_layout_make(int size, int lanes, size_t first, size_t far, size_t small)
 {
     struct tti_layout l = {.size = size,
                            .lanes = lanes,
-                           .stage = tti_whole_pages(tuning->stage),
-                           .stage_far = tti_whole_pages(tuning->stage_far),
-                           .stage_small = tti_whole_pages(tuning->stage_small)};
+                           .stage = tti_whole_pages(first),
+                           .stage_far = tti_whole_pages(far),
+                           .stage_small = tti_whole_pages(small)};
     l.lane_stages = l.stage + l.stage_far + l.stage_small;
     l.fault = TTI_PAGE;
     l.lane = 2 * TTI_PAGE;

@@ -18,7 +18,7 @@
 #define WINDOW      8192u /* gives a stage of 64 KiB */
 #define LEAST_CHUNK 8192u /* of a stream */
 #define MOST_CHUNK  65536u
-#define SMALL_STEP  65536u /* of an all_gather in the smaller ring */
+#define SMALL_STEP  65536u /* of an all_gather in the small ring */
 
 static const tutti_operation kinds[] = {TUTTI_OP_ALL_REDUCE, TUTTI_OP_REDUCE,         TUTTI_OP_BROADCAST,
                                         TUTTI_OP_ALL_GATHER, TUTTI_OP_GATHER,         TUTTI_OP_SCATTER,
@@ -61,7 +61,8 @@ static const char *by_steps(size_t bytes, size_t step)
 /* Parts of up to two small steps, where the small ring serves all sizes. */
 static bool takes_small_steps(const struct tti_engine *e, size_t part)
 {
-    return tti_stage_small_holds(&e->lanes[0], SMALL_STEP) && e->tuning.small_from_root == TTI_TUNING_NEVER && part <= 2 * SMALL_STEP;
+    return tti_stage_small_holds(&e->lanes[0], SMALL_STEP) && e->tuning.small_from_root == TTI_TUNING_NEVER &&
+           part <= 2 * SMALL_STEP;
 }
 
 static const char *large(const struct tti_engine *e, const struct reference_call *c, size_t part)
@@ -344,7 +345,7 @@ static void rooted_in_the_small_ring(void **state)
         wishes.window = 256 << 10;
         struct tti_tuning tuning = built_in_tuning(size, &wishes);
         tuning.stage_far = 0;
-    tuning.stage_small = tuning.stage / 4;
+        tuning.stage_small = tuning.stage / 4;
         tuning.small_from_root = tuning.small_gather = tuning.small_reduce = TTI_TUNING_NEVER;
         run_rooted(size, &tuning, TTI_RING_SMALL, in_the_small_ring);
     }

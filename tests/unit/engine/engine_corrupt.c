@@ -21,8 +21,7 @@
 static void segment_is_checked(void **state)
 {
     (void)state;
-    const struct tti_tuning tuning = {.stage = 16384};
-    struct tti_layout layout = tti_layout_make(2, 1, &tuning);
+    struct tti_layout layout = tti_layout_make(2, 1, 16384, 0, 0);
     unsigned char *segment = calloc(1, layout.segment_bytes);
     struct tti_segment_header *h = (struct tti_segment_header *)segment;
     tutti_error e;

@@ -8,8 +8,9 @@
  * Zen 5 the ring is faster, and tuning.single_copy_messages is 0 (docs/decisions/0043).
  *
  * Other CPUs differ, so the ranks measure (p2p/rings/chunk_times.c). A receiver that is far away publishes what a byte
- * costs, read from the ring and copied by the kernel. The sender knows what it costs to write it. In the ring the CPUs of both share the work, unless the sender receives, too.
- * Of SAMPLED_EVERY messages one uses the slower way, so that the measurement goes on.
+ * costs, read from the ring and copied by the kernel. The sender knows what it costs to write it. In the ring the CPUs
+ * of both share the work, unless the sender receives, too. Of SAMPLED_EVERY messages one uses the slower way, so that
+ * the measurement goes on.
  *
  * The receiver refuses an offer by granting the message as if it had arrived without its eager part. The sender then
  * writes to the receiver's tensor, if it can reach that, which is cheaper, or to the ring. The receiver also refuses

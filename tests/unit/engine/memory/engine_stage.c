@@ -35,10 +35,10 @@ struct others {
     size_t far;
     size_t small;
 };
-#define NONE      (struct others){0}
-#define FAR(n)    (struct others){.far = (n)}
-#define SMALL(n)  (struct others){.small = (n)}
-#define BOTH(n, m) (struct others){.far = (n), .small = (m)}
+#define NONE       ((struct others){0})
+#define FAR(n)     ((struct others){.far = (n)})
+#define SMALL(n)   ((struct others){.small = (n)})
+#define BOTH(n, m) ((struct others){.far = (n), .small = (m)})
 
 static int rings_open(struct cluster *c, int size, int lanes, size_t window, struct others others)
 {

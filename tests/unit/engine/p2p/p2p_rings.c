@@ -442,7 +442,7 @@ static void long_messages_use_the_whole_ring(void **state)
 
 /* ---- short messages ---------------------------------------------------------------------------------------------- */
 
-#define SHORT_COUNT 3000 /* elements: three pages, one chunk */
+#define SHORT_COUNT 3000        /* elements: three pages, one chunk */
 #define SHORT_END   (2 * 65536) /* a message begins in the first 64 KiB of the ring, or until its reader has reported */
 
 static size_t end_of(const struct cluster *c, uint64_t number)

@@ -129,7 +129,8 @@ static void a_covered_engine_starts_with_what_was_learnt(void **state)
     assert_int_equal(cluster_open(&c, 3, 1, 8192, (struct waiting){0}), 0);
     atomic_store(&c.engines[2]->lanes[0].spins[0].halvings, 5);
     struct tti_engine_options o = {.rank = 0,
-                                   .layout = tti_layout_make(2, 2, &c.engines[2]->tuning),
+                                   .layout =
+                                       tti_layout_make(2, 2, c.layout.stage, c.layout.stage_far, c.layout.stage_small),
                                    .tuning = c.engines[2]->tuning,
                                    .covering = c.engines[2],
                                    .covered_ranks = covered};
