@@ -52,8 +52,8 @@ static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
     return TUTTI_OK;
 }
 
-/* Where broadcasts of any size use the small ring, as two ranks with a CPU each do, parts of up to two small spans do so,
- * too, in two steps, if it holds those (docs/decisions/0043). */
+/* Where broadcasts of any size use the small ring, as two ranks with a CPU each do, parts of up to two small spans do
+ * so, too, in two steps, if it holds those (docs/decisions/0043). */
 static size_t chunk_of(const struct tti_lane *lane, size_t most)
 {
     const struct tti_tuning *t = &lane->engine->tuning;
