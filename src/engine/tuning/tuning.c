@@ -34,8 +34,7 @@
  *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
  *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
  *   Where only the root sends (packets_root), a rank reads one rank's packets, and LINES_MOST pay wherever the CPUs are
- *   (docs/decisions/0042). Two ranks, whose stages are mapped writable, gain by LINES_OF_TWO at most
- *   (docs/decisions/0053), on Zen 5 by LINES_LEAST (docs/decisions/0043).
+ *   (docs/decisions/0042). On some models two ranks gain by fewer lines only (measured, docs/decisions/0043 and 0053).
  *
  * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
  *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
@@ -103,7 +102,6 @@
 #define COST_MOST      UINT64_C(1000000000) /* ns */
 #define LINES_LEAST    2.0
 #define LINES_MOST     12.0
-#define LINES_OF_TWO   4.0 /* of two ranks with a CPU each */
 #define SLICED_RANKS   8
 #define PACKETS_RANKS  64 /* with more ranks, unpacking takes too much memory */
 
@@ -206,11 +204,12 @@ static const struct model {
     bool small_ring;
     bool claims_near;
     bool claims_far;
+    double lines_of_two; /* packets of two ranks with a CPU each, at most */
 } models[] = {
-    [TTI_MODEL_OTHER] = {.far_ring = true, .claims_near = true, .claims_far = true},
-    [TTI_MODEL_INTEL] = {.far_ring = true},
-    [TTI_MODEL_ZEN_5] = {.small_ring = true},
-    [TTI_MODEL_ZEN_3] = {.far_ring = true, .small_ring = true, .claims_far = true},
+    [TTI_MODEL_OTHER] = {.far_ring = true, .claims_near = true, .claims_far = true, .lines_of_two = LINES_MOST},
+    [TTI_MODEL_INTEL] = {.far_ring = true, .lines_of_two = LINES_MOST},
+    [TTI_MODEL_ZEN_5] = {.small_ring = true, .lines_of_two = LINES_LEAST},
+    [TTI_MODEL_ZEN_3] = {.far_ring = true, .small_ring = true, .claims_far = true, .lines_of_two = 4},
 };
 
 /* Two ranks with a CPU each. */
@@ -236,6 +235,11 @@ static uint64_t lines_of(double packets)
     return TTI_PAYLOAD + (uint64_t)packets * TTI_PACKET_DATA;
 }
 
+static double lines_most(int size, const struct tti_profile *p)
+{
+    return size == 2 ? models[p->model].lines_of_two : LINES_MOST;
+}
+
 static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
 {
     if (size > PACKETS_RANKS) {
@@ -245,17 +249,14 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
         const uint64_t each = (uint64_t)PACKETS_SHARED_CPUS / (uint64_t)size;
         return each > 0 ? lines_of((double)each) : 0;
     }
-    if (two_on_zen_5(size, cpus, p)) {
-        return lines_of(LINES_LEAST);
-    }
     const double hop = (double)(p->far_ns > 0 ? p->far_ns : p->near_ns);
-    return lines_of(between(PACKETS_SAVE / hop, LINES_LEAST, size == 2 ? LINES_OF_TWO : LINES_MOST));
+    return lines_of(between(PACKETS_SAVE / hop, LINES_LEAST, lines_most(size, p)));
 }
 
 static uint64_t packets_root_for(int size, int cpus, const struct tti_profile *p)
 {
-    const bool fewer = size == 2 || size > PACKETS_RANKS || ranks_share_cpus(size, cpus);
-    return fewer ? packets_for(size, cpus, p) : lines_of(LINES_MOST);
+    const bool fewer = size > PACKETS_RANKS || ranks_share_cpus(size, cpus);
+    return fewer ? packets_for(size, cpus, p) : lines_of(lines_most(size, p));
 }
 
 static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
