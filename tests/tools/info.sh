@@ -50,7 +50,7 @@ TUTTI_ENGINE_CALIBRATE=off run_tutti info
 check_status 0 "calibrate=off"
 check_line out '^  source +built in$' "calibrate=off"
 check_line out '^  file +none$' "calibrate=off"
-check_line out '^ +8( +[0-9]+[KMG]?){6} +([0-9]+[KMG]?|never)$' "thresholds of 8 ranks"
+check_line out '^ +8( +[0-9]+[KMG]?){7} +([0-9]+[KMG]?|never)$' "thresholds of 8 ranks"
 check_equal "$(ls -A "$work/cache" 2>/dev/null)" "" "calibrate=off leaves no file"
 TUTTI_ENGINE_CALIBRATE=off TUTTI_ENGINE_ONE_SHOT=3K TUTTI_ENGINE_STREAM_BYTES=5M run_tutti info
 check_line out '^ +8 +[0-9]+ +3K .* 5M$' "settings go before the machine"

@@ -9,7 +9,8 @@
 #define TTI_PREFETCH_FROM 2048
 #define TTI_PREFETCH_MOST 8192
 
-/* Whether a call that stages `bytes` stages them in the small ring, they are as many, and each rank has a CPU. */
+/* Whether a call that stages `bytes` stages them in the small ring, they are as many, and each rank has a CPU. Where
+ * there is a ring for far readers (on Zen 3) it does not pay. */
 static inline bool tti_prefetch_pays(const struct tti_lane *lane, size_t bytes)
 {
     return bytes >= TTI_PREFETCH_FROM && bytes <= TTI_PREFETCH_MOST && lane->stage == &lane->rings[TTI_RING_SMALL] &&

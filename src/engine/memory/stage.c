@@ -163,7 +163,8 @@ size_t tti_stage_spans(const struct tti_lane *lane, size_t stride, bool small)
 }
 
 /* Each ring keeps its positions and stamps, so no wait is needed. Without memory the ring stays, unless it is the small
- * one and holds fewer spans than the readers of this call count with: then the call reports the error. */
+ * one and holds fewer spans than the readers of this call count with: then the call takes the first one, and reports
+ * the error if that has no memory either. */
 static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small)
 {
     const bool suits_small = suits_small_ring(lane, stride, small);
@@ -177,8 +178,10 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
     tutti_status resource_error;
     const tutti_status status = commit(lane, wanted, &resource_error);
     const bool suffices = suits_small || lane->stage != &lane->rings[TTI_RING_SMALL];
-    if (status == TUTTI_OK && (resource_error == TUTTI_OK || !suffices)) {
+    if (status == TUTTI_OK && resource_error == TUTTI_OK) {
         lane->stage = wanted;
+    } else if (status == TUTTI_OK && !suffices) {
+        lane->stage = &lane->rings[TTI_RING_FIRST];
     }
     return status;
 }

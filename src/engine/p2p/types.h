@@ -121,14 +121,14 @@ struct tti_peer {
     uint64_t acknowledged;         /* offered messages */
     bool unreadable;               /* the kernel does not let this rank read its process's memory */
     /* what copies cost: p2p/rings/chunk_times.c */
-    bool far;                /* it has another third-level cache */
+    bool far;                /* it seems to have another third-level cache */
     uint32_t chunks_seen;    /* large ones in its ring, so far */
     uint32_t chunks_read;    /* those that do not begin a message */
-    uint32_t chunks_written; /* and into the own one */
-    double line_ticks;       /* running averages: to read a cache line that it has written */
-    double read_ticks;       /* these three for each byte */
-    double write_ticks;
-    double kernel_ticks;
+    uint32_t chunks_written; /* and in the own one */
+    double line_ticks;       /* running averages: to read a cache line that it has written; */
+    double read_ticks;       /* for each byte read from its ring, */
+    double write_ticks;      /* written into the own one, */
+    double kernel_ticks;     /* or copied by the kernel */
 };
 
 struct tti_p2p {

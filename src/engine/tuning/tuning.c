@@ -41,7 +41,7 @@
  *   smaller than the second-level cache.
  *
  * stage_far: its lines leave the readers' third-level cache, too, where lines of other CPUs stay for about a quarter of
- *   its size (measured, Zen 4). It is at least two rings, and at most 16 MiB, to bound memory. Zen 5 gains nothing by
+ *   its size (measured, Zen 4). It is at least twice the first ring, and at most 16 MiB, to bound memory. Zen 5 gains nothing by
  *   it (docs/decisions/0043).
  *
  * stage_small: half of the second-level cache, for small calls, on models that gain by it (docs/decisions/0043 and
@@ -59,8 +59,8 @@
  *   (docs/decisions/0042).
  *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
- *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
- *   go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
+ *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 3 and 4 a stage whose
+ *   results go past the caches is faster (docs/decisions/0052 and 0053). Messages compare what both cost (p2p/large/single_copy.c).
  *
  * claims: on some models the only reader of a line gains by storing to it, near or far (docs/decisions/0052 and 0053).
  *
@@ -91,7 +91,6 @@
 
 #define STAGE_LEAST    (1024 * KIB)
 #define STAGE_MOST     (4096 * KIB)
-#define SMALL_LEAST    (256 * KIB)
 #define FAR_MOST       (16384 * KIB)
 #define SMALL_STREAM   (16 * KIB)
 #define ONE_SHOT_LEAST 512
@@ -198,21 +197,29 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
-/* What a model gains by, as measured; Intel's with claims and a small ring was not. */
-static const struct model {
+/* What a model gains by, as measured. Claims and a small ring were not measured on Intel's CPUs. */
+struct model {
     bool far_ring;
-    bool small_ring;
     bool claims_near;
     bool claims_far;
+    uint64_t small_ring; /* its least bytes; 0 = none */
     double lines_of_two; /* packets of two ranks with a CPU each, at most */
-} models[] = {
-    [TTI_MODEL_OTHER] = {.far_ring = true, .claims_near = true, .claims_far = true, .lines_of_two = LINES_MOST},
-    [TTI_MODEL_INTEL] = {.far_ring = true, .lines_of_two = LINES_MOST},
-    [TTI_MODEL_ZEN_5] = {.small_ring = true, .lines_of_two = LINES_LEAST},
-    [TTI_MODEL_ZEN_3] = {.far_ring = true, .small_ring = true, .claims_far = true, .lines_of_two = 4},
 };
 
-/* Two ranks with a CPU each. */
+static const struct model *model_of(const struct tti_profile *p)
+{
+    static const struct model models[] = {
+        [TTI_MODEL_OTHER] = {.far_ring = true, .claims_near = true, .claims_far = true, .lines_of_two = LINES_MOST},
+        [TTI_MODEL_INTEL] = {.far_ring = true, .lines_of_two = LINES_MOST},
+        [TTI_MODEL_ZEN_5] = {.small_ring = 512 * KIB, .lines_of_two = LINES_LEAST},
+        [TTI_MODEL_ZEN_3] = {.far_ring = true, .claims_far = true, .small_ring = 256 * KIB, .lines_of_two = 4},
+    };
+    /* another rank's profile may have any value */
+    const bool known = p->model >= TTI_MODEL_OTHER && p->model <= TTI_MODEL_ZEN_3;
+    return &models[known ? p->model : TTI_MODEL_OTHER];
+}
+
+/* Two ranks of Zen 5 with a CPU each. */
 static bool two_on_zen_5(int size, int cpus, const struct tti_profile *p)
 {
     return size == 2 && !ranks_share_cpus(size, cpus) && p->model == TTI_MODEL_ZEN_5;
@@ -237,7 +244,7 @@ static uint64_t lines_of(double packets)
 
 static double lines_most(int size, const struct tti_profile *p)
 {
-    return size == 2 ? models[p->model].lines_of_two : LINES_MOST;
+    return size == 2 ? model_of(p)->lines_of_two : LINES_MOST;
 }
 
 static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
@@ -292,7 +299,7 @@ static uint64_t small_reduce_for(int size, int cpus)
 
 static uint64_t stage_far_for(uint64_t stage, const struct tti_profile *p)
 {
-    if (!models[p->model].far_ring) {
+    if (!model_of(p)->far_ring) {
         return 0;
     }
     const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
@@ -301,7 +308,8 @@ static uint64_t stage_far_for(uint64_t stage, const struct tti_profile *p)
 
 static uint64_t stage_small_for(uint64_t stage, const struct tti_profile *p)
 {
-    return models[p->model].small_ring ? bounded(power_of_two((uint64_t)p->l2_bytes) / 2, SMALL_LEAST, stage / 2) : 0;
+    const uint64_t least = model_of(p)->small_ring;
+    return least > 0 ? bounded(power_of_two((uint64_t)p->l2_bytes) / 2, least, stage / 2) : 0;
 }
 
 /* Bytes of all last-level caches of the ranks. */
@@ -410,8 +418,8 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_at_any_distance = overrides->single_copy >= 0,
         .single_copy_messages = single_copy_messages_for(&p, overrides),
-        .claims_near = models[p.model].claims_near,
-        .claims_far = models[p.model].claims_far,
+        .claims_near = model_of(&p)->claims_near,
+        .claims_far = model_of(&p)->claims_far,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};

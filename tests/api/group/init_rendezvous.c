@@ -86,7 +86,7 @@ static void words_are_checked(struct table *t)
     static const unsigned char ones[8] = {255, 255, 255, 255, 255, 255, 255, 255};
     static const unsigned char zeros[8] = {0};
     static const unsigned char tib[8] = {0, 0, 0, 0, 0, 1};
-    enum { STAGE = 8, WINDOW = 24, PACKETS = 32 }; /* behind the number of the group */
+    enum { STAGE = 8, WINDOW = 32, PACKETS = 40 }; /* behind the number of the group */
     struct replay cases[] = {
         {.key = "w0/hello/0", .longer = 8, .status = TUTTI_VERSION, .word = "rank 0 uses another version"},
         {.key = "w0/terms", .at = STAGE, .count = 8, .bytes = tib, .status = TUTTI_PROTOCOL, .word = "terms"},

@@ -44,7 +44,7 @@ static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
         return bytes >= e->tuning.single_copy;
     }
     struct tti_peer *p = &e->p2p->peers[peer];
-    /* relaxed, as the store in publish_costs: a hint */
+    /* relaxed, as the store in tti_p2p_publish_costs: a hint */
     const uint64_t costs = atomic_load_explicit(&tti_pair(e, peer, e->rank)->costs, memory_order_relaxed);
     if (costs == TTI_PAIR_NEAR) {
         return false;

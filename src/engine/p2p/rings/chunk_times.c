@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the chunks of messages cost, as this rank measures it for one in TIMED_EVERY: far ranks choose between the ring
- * and the kernel by it (p2p/large/single_copy.c). And how far away the writer of the chunks is, since on some CPUs only
- * far ranks gain by claiming lines (docs/decisions/0053).
+ * and the kernel by it (p2p/large/single_copy.c). And how far away the writer of the chunks is, measured for one in
+ * SEEN_EVERY: on some CPUs only far ranks gain by claiming lines (docs/decisions/0053).
  */
 #include "engine/p2p/rings/chunk_times.h"
 
@@ -11,13 +11,14 @@
 #include "engine/wait/publish.h"
 
 #define TIMED_FROM  8192u /* bytes of a chunk */
-#define TIMED_EVERY 16u   /* one of so many of them; seldom the first of a message, which is read cold */
+#define TIMED_EVERY 16u   /* of those that do not begin a message, which are not read cold, or that are written */
+#define SEEN_EVERY  17u   /* of all: odd, so that it is not always the same chunk of a message */
 #define FAR_NS      90.0  /* to read a line that the sender has just written: near 25 to 65, far 110 to 350 */
 #define HYSTERESIS  1.1
 
-static bool is_timed(size_t bytes, uint32_t *chunks)
+static bool is_one_in(uint32_t every, size_t bytes, uint32_t *chunks)
 {
-    return bytes >= TIMED_FROM && (*chunks)++ % TIMED_EVERY == TIMED_EVERY / 2;
+    return bytes >= TIMED_FROM && (*chunks)++ % every == every / 2;
 }
 
 static bool distance_matters(const struct tti_engine *e)
@@ -31,7 +32,7 @@ static bool distance_matters(const struct tti_engine *e)
 void tti_p2p_sample_distance(struct tti_engine *e, int peer, const unsigned char *chunk, size_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
-    if (!distance_matters(e) || !is_timed(bytes, &p->chunks_seen)) {
+    if (!distance_matters(e) || !is_one_in(SEEN_EVERY, bytes, &p->chunks_seen)) {
         return;
     }
     const uintptr_t middle = (uintptr_t)(chunk + bytes / 2);
@@ -52,7 +53,8 @@ static void note_time(double *ticks_a_byte, uint64_t begun, size_t bytes)
 
 uint64_t tti_p2p_read_begin(struct tti_engine *e, int peer, size_t bytes)
 {
-    return tti_p2p_compares_costs(e) && is_timed(bytes, &e->p2p->peers[peer].chunks_read) ? tti_ticks() : 0;
+    return tti_p2p_compares_costs(e) && is_one_in(TIMED_EVERY, bytes, &e->p2p->peers[peer].chunks_read) ? tti_ticks()
+                                                                                                        : 0;
 }
 
 void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)
@@ -63,7 +65,8 @@ void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t byt
 
 uint64_t tti_p2p_write_begin(struct tti_engine *e, int peer, size_t bytes)
 {
-    return tti_p2p_compares_costs(e) && is_timed(bytes, &e->p2p->peers[peer].chunks_written) ? tti_ticks() : 0;
+    return tti_p2p_compares_costs(e) && is_one_in(TIMED_EVERY, bytes, &e->p2p->peers[peer].chunks_written) ? tti_ticks()
+                                                                                                           : 0;
 }
 
 void tti_p2p_write_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)

@@ -219,10 +219,10 @@ static void copy_chunk(struct tti_engine *e, int peer, unsigned char *to, const 
     } else {
         tti_copy(to, from, n);
     }
-    claim_chunk(e, &e->p2p->peers[peer], record, from);
     if (begun != 0) {
         tti_p2p_read_end(e, peer, begun, n);
     }
+    claim_chunk(e, &e->p2p->peers[peer], record, from);
 }
 
 /* A later chunk: of the newest message's eager part, or of the granted message. */

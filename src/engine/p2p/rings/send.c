@@ -4,11 +4,12 @@
  * has granted, while the rings have room.
  *
  * Flow control by credits: the peer publishes how many records it has read at least once in a quarter of the slots or
- * an eighth of the window. The sender reads that word only when the number that it knows does not suffice. A chunk with
- * the gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that
- * has read everything has published room for the next chunk.
+ * an eighth of the window. The sender reads that word when the number that it knows does not suffice. A chunk with the
+ * gap before it, which may include the ring behind the window, leaves more than that of a window. So a peer that has
+ * read everything has published room for the next chunk.
  *
- * Short messages that are read at once stay in the first part of the window, whose lines stay in the caches
+ * A short message behind the first part of the ring reads that word, too. If the peer has read everything, the message
+ * begins at the start of the ring. So short messages that are read at once use the same lines, which stay in the caches
  * (docs/decisions/0053).
  *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
@@ -30,7 +31,7 @@
 #define PAGED       8192u     /* bytes of a chunk that begins at a page */
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
-#define SHORT_PART  65536u   /* bytes of the ring for messages of at most TTI_SMALL that are read at once */
+#define SHORT_PART  65536u   /* bytes of the ring: behind them, messages of at most TTI_SMALL may begin at its start */
 #define LONG        8388608u /* bytes of a message that may use the whole ring */
 #define LONG_CHUNK  458752u
 /* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part
@@ -38,7 +39,6 @@
 static_assert(2 * LONG_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_RING, "room for the next chunk");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_WINDOW / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_WINDOW, "the same in the window");
 static_assert(2 * MOST_CHUNK + TTI_PAIR_SMALL / TTI_REPORTS_PER_WINDOW <= TTI_PAIR_SMALL, "the same in small rings");
-static_assert(2 * TTI_SMALL <= SHORT_PART, "room for a chunk behind the place of one that has been read");
 
 void tti_p2p_post_send(struct tti_engine *e, struct tti_request *r)
 {
@@ -157,17 +157,20 @@ struct chunk {
     bool whole_ring; /* it may lie behind the window */
 };
 
-/* Where the next chunk may begin. If a short message would leave the first part of the ring, and the peer has read
- * everything, it begins there again. */
-static inline uint64_t head_for(struct tti_engine *e, int peer, const struct chunk *c)
+/* Before a chunk of a short message that would leave the first part of the ring: if the peer has read everything, the
+ * whole ring is free, and is used from its start. */
+static inline void start_again(struct tti_engine *e, int peer, const struct chunk *c)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const uint64_t place = p->bytes.head % e->layout.ring_bytes;
     if (c->bytes > TTI_SMALL || place + c->shape + c->data <= SHORT_PART) {
-        return p->bytes.head;
+        return;
     }
     read_taken(e, peer);
-    return p->taken == p->posted ? p->bytes.head - place + e->layout.ring_bytes : p->bytes.head;
+    if (p->taken == p->posted) {
+        p->bytes.head += e->layout.ring_bytes - place;
+        p->bytes.freed = p->bytes.head;
+    }
 }
 
 /* Writes a record with its chunk. False if there is no room. */
@@ -177,7 +180,10 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
     const size_t here = c->shape + c->data;
     const bool outside = here > TTI_SLOT_BODY;
     const size_t part = c->whole_ring ? e->layout.ring_bytes : e->layout.ring_window;
-    const uint64_t position = outside ? position_behind(e, head_for(e, peer, c), part, here) : p->bytes.head;
+    if (outside) {
+        start_again(e, peer, c);
+    }
+    const uint64_t position = outside ? position_behind(e, p->bytes.head, part, here) : p->bytes.head;
     const uint64_t behind = outside ? position + here : position;
     if (!has_room(e, peer, 1, behind)) {
         return false;

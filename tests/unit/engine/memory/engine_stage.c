@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=240 */
 /*
- * The stage as two rings of bytes. One thread plays owner and reader. Both compute the same places for spans of any
- * size and any beginning, in both rings. A span is acquired again only when its stamp allows it, and as soon as it
+ * The stage as up to three rings of bytes. One thread plays owner and reader. Both compute the same places for spans of
+ * any size and any beginning, in all rings. A span is acquired again only when its stamp allows it, and as soon as it
  * does. Memory for a ring comes in chunks, and no more of them after a resource error or a failure of the group. Then
- * calls of all kinds and sizes in random order, over several lanes at once, each rank in either ring.
+ * calls of all kinds and sizes in random order, over several lanes at once, each rank in any ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -334,6 +334,7 @@ static void random_calls(void **state)
     run_random(2, 65536, SMALL(1), 3000);
     run_random(2, 65536, BOTH(8, 1), 3000);
     run_random(3, 24576, FAR(8), 1500);
+    run_random(3, 24576, BOTH(8, 1), 1500);
     run_random(3, 24576, SMALL(1), 1500);
     run_random(5, 8192, NONE, 1000);
 }
@@ -487,18 +488,46 @@ static void failure_between_chunks(void **state)
     cluster_close(&p.cluster);
 }
 
+static tutti_status supply_all_but_the_far_ring(void *user, size_t offset, size_t bytes)
+{
+    const struct pair *p = user;
+    const struct tti_layout *l = &p->cluster.layout;
+    const size_t far = l->stages + l->stage;
+    return offset + bytes > far && offset < far + l->stage_far ? TUTTI_NO_MEMORY : TUTTI_OK;
+}
+
+/* Then calls with far readers take the first ring, wherever the call before was. */
+static void no_memory_for_the_far_ring(void **state)
+{
+    (void)state;
+    struct pair p;
+    tutti_status mark;
+    pair_open(&p, 65536, BOTH(8, 1));
+    p.cluster.engines[0]->commit = supply_all_but_the_far_ring;
+    p.cluster.engines[0]->commit_user = &p;
+    for (int i = 0; i < 2; i++) {
+        seem_far(p.owner, false);
+        p.owner->call++;
+        assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
+        assert_int_equal(mark, TUTTI_OK);
+        assert_ptr_equal(p.owner->stage, &p.owner->rings[TTI_RING_SMALL]);
+        seem_far(p.owner, true);
+        p.owner->call++;
+        assert_int_equal(tti_stage_begin(p.owner, largest(&p), false, &mark), TUTTI_OK);
+        assert_int_equal(mark, TUTTI_OK);
+        assert_ptr_equal(p.owner->stage, &p.owner->rings[TTI_RING_FIRST]);
+    }
+    cluster_close(&p.cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(owner_and_reader_agree),
-        cmocka_unit_test(spans_are_reused_one_by_one),
-        cmocka_unit_test(arrival_at_the_next_call),
-        cmocka_unit_test(memory_in_chunks),
-        cmocka_unit_test(no_memory_for_the_first_ring),
-        cmocka_unit_test(failure_between_chunks),
-        cmocka_unit_test(random_calls),
-        cmocka_unit_test(ring_where_ranks_share_cpus),
-        cmocka_unit_test(distance_is_probed_between_small_calls),
+        cmocka_unit_test(owner_and_reader_agree),       cmocka_unit_test(spans_are_reused_one_by_one),
+        cmocka_unit_test(arrival_at_the_next_call),     cmocka_unit_test(memory_in_chunks),
+        cmocka_unit_test(no_memory_for_the_first_ring), cmocka_unit_test(no_memory_for_the_far_ring),
+        cmocka_unit_test(failure_between_chunks),       cmocka_unit_test(random_calls),
+        cmocka_unit_test(ring_where_ranks_share_cpus),  cmocka_unit_test(distance_is_probed_between_small_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -443,6 +443,7 @@ static void long_messages_use_the_whole_ring(void **state)
 /* ---- short messages ---------------------------------------------------------------------------------------------- */
 
 #define SHORT_COUNT 3000        /* elements: three pages, one chunk */
+#define SHORT_TIMES 30          /* there and back: more than the window holds */
 #define SHORT_END   (2 * 65536) /* a message begins in the first 64 KiB of the ring, or until its reader has reported */
 
 static size_t end_of(const struct cluster *c, uint64_t number)
@@ -451,13 +452,15 @@ static size_t end_of(const struct cluster *c, uint64_t number)
     return r->place + r->here;
 }
 
-/* There and back: each message is read before the next one is sent. */
+static int short_times; /* there and back */
+
+/* Each message is read before the next one is sent. */
 static int short_ones(struct cluster *c, int rank)
 {
     static const int64_t count = SHORT_COUNT;
     static int32_t data[2][SHORT_COUNT];
     int failures = 0;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 2 * short_times; i++) {
         for (size_t k = 0; k < SHORT_COUNT; k++) {
             data[rank][k] = rank == i % 2 ? value(rank, i, k) : -1;
         }
@@ -472,18 +475,23 @@ static int short_ones(struct cluster *c, int rank)
     return failures;
 }
 
-/* They use the same lines again while they are read at once, and the whole window if they are not. */
-static void short_messages_stay_in_the_caches(void **state)
+/* They use the same lines again while they are read at once, and then the whole window if they are not, less what the
+ * reader has not reported. */
+static void stay_in_the_caches(bool in_small_rings, int times)
 {
-    (void)state;
     static int32_t out[SHORT_COUNT];
     static int32_t in[SHORT_COUNT];
     const int64_t count = SHORT_COUNT;
     struct cluster c;
     int sent = 0;
+    short_times = times;
+    out[0] = 0;
     assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    for (int r = 0; in_small_rings && r < 2; r++) {
+        c.engines[r]->layout.ring_bytes = c.engines[r]->layout.ring_window = TTI_PAIR_SMALL;
+    }
     assert_int_equal(cluster_run(&c, short_ones), 0);
-    for (uint64_t number = 1; number <= 30; number++) {
+    for (uint64_t number = 1; number <= (uint64_t)times; number++) {
         assert_in_range(end_of(&c, number), 1, SHORT_END);
     }
     tutti_op send = send_op(out, &count, 1, 0);
@@ -491,13 +499,22 @@ static void short_messages_stay_in_the_caches(void **state)
         assert_true(++sent < 100);
         out[0]++;
     }
-    assert_true((size_t)sent > (c.layout.ring_window - SHORT_END) / sizeof(out));
+    assert_true((size_t)sent * sizeof(out) > c.engines[0]->layout.ring_window * 5 / 8);
     tutti_op recv = recv_op(in, SHORT_COUNT, 0, 0);
     for (int i = 0; i < sent; i++) {
         assert_true(tti_p2p_try_recv(c.engines[1], &recv, TTI_DIRECT));
         assert_int_equal(in[0], i);
     }
     cluster_close(&c);
+}
+
+static void short_messages_stay_in_the_caches(void **state)
+{
+    (void)state;
+    for (int times = 1; times <= SHORT_TIMES; times++) {
+        stay_in_the_caches(false, times);
+        stay_in_the_caches(true, times); /* as in groups of more than TTI_PAIR_FEW ranks */
+    }
 }
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
