@@ -41,8 +41,8 @@
  *   smaller than the second-level cache.
  *
  * stage_far: its lines leave the readers' third-level cache, too, where lines of other CPUs stay for about a quarter of
- *   its size (measured, Zen 4). It is at least twice the first ring, and at most 16 MiB, to bound memory. Zen 5 gains nothing by
- *   it (docs/decisions/0043).
+ *   its size (measured, Zen 4). It is at least twice the first ring, and at most 16 MiB, to bound memory. Zen 5 gains
+ *   nothing by it (docs/decisions/0043).
  *
  * stage_small: half of the second-level cache, for small calls, on models that gain by it (docs/decisions/0043 and
  *   0053).
@@ -59,8 +59,8 @@
  *   (docs/decisions/0042).
  *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
- *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 3 and 4 a stage whose
- *   results go past the caches is faster (docs/decisions/0052 and 0053). Messages compare what both cost (p2p/large/single_copy.c).
+ *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
+ *   go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
  *
  * claims: on some models the only reader of a line gains by storing to it, near or far (docs/decisions/0052 and 0053).
  *
