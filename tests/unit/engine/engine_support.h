@@ -50,6 +50,9 @@ static inline int cluster_open_tuned(struct cluster *c, int size, int lanes, str
                                      struct waiting waiting)
 {
     memset(c, 0, sizeof(*c));
+    if (size > RANKS_MAX) {
+        return 1;
+    }
     c->layout = tti_layout_make(size, lanes, tuning.stage, tuning.stage_far, tuning.stage_small);
     c->bytes = pages(c->layout.doorbell_bytes) + (size_t)size * pages(c->layout.segment_bytes);
     c->memory = mmap(NULL, c->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
