@@ -46,6 +46,12 @@ void tti_p2p_sample_distance(struct tti_engine *e, int peer, const unsigned char
     p->far = ns > (p->far ? FAR_NS / HYSTERESIS : FAR_NS * HYSTERESIS);
 }
 
+/* 0: this copy is not measured. */
+static uint64_t begin(const struct tti_engine *e, size_t bytes, uint32_t *chunks)
+{
+    return tti_p2p_compares_costs(e) && is_one_in(TIMED_EVERY, bytes, chunks) ? tti_ticks() : 0;
+}
+
 static void note_time(double *ticks_a_byte, uint64_t begun, size_t bytes)
 {
     tti_average(ticks_a_byte, (double)(tti_ticks() - begun) / (double)bytes);
@@ -53,8 +59,7 @@ static void note_time(double *ticks_a_byte, uint64_t begun, size_t bytes)
 
 uint64_t tti_p2p_read_begin(struct tti_engine *e, int peer, size_t bytes)
 {
-    return tti_p2p_compares_costs(e) && is_one_in(TIMED_EVERY, bytes, &e->p2p->peers[peer].chunks_read) ? tti_ticks()
-                                                                                                        : 0;
+    return begin(e, bytes, &e->p2p->peers[peer].chunks_read);
 }
 
 void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)
@@ -65,8 +70,7 @@ void tti_p2p_read_end(struct tti_engine *e, int peer, uint64_t begun, size_t byt
 
 uint64_t tti_p2p_write_begin(struct tti_engine *e, int peer, size_t bytes)
 {
-    return tti_p2p_compares_costs(e) && is_one_in(TIMED_EVERY, bytes, &e->p2p->peers[peer].chunks_written) ? tti_ticks()
-                                                                                                           : 0;
+    return begin(e, bytes, &e->p2p->peers[peer].chunks_written);
 }
 
 void tti_p2p_write_end(struct tti_engine *e, int peer, uint64_t begun, size_t bytes)

@@ -23,6 +23,19 @@ static inline tutti_op recv_op(int32_t *data, size_t count, int peer, int tag)
     return op;
 }
 
+/* An element of a message. */
+static inline int32_t element_of(int from, int number, size_t k)
+{
+    return (int32_t)((uint32_t)from * 1000003u + (uint32_t)number * 7919u + (uint32_t)k);
+}
+
+/* Runs messages of this rank to their end. Returns whether that failed. */
+static inline int run_messages(struct cluster *c, int rank, tutti_op *const *ops, size_t count)
+{
+    tutti_error e;
+    return tti_engine_run_p2p(c->engines[rank], ops, count, TUTTI_FOREVER, &e) != TUTTI_OK;
+}
+
 /* The record with this number to rank 0, as rank 1 would write it. */
 static inline void write_record(struct cluster *c, uint64_t number, struct tti_record record)
 {
