@@ -114,8 +114,9 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
     const size_t arrays = place_arrays(&(struct tti_lane){0}, NULL, size);
     e->lanes = aligned_alloc(_Alignof(struct tti_lane), lanes * sizeof(*e->lanes));
     e->arrays = aligned_alloc(64, lanes * arrays);
+    e->stamps = aligned_alloc(64, lanes * TTI_STAGE_RINGS * TTI_STAMPS * sizeof(*e->stamps));
     e->unpacked = packets ? malloc(lanes * unpacked) : NULL;
-    if (!e->lanes || !e->arrays || (packets && !e->unpacked)) {
+    if (!e->lanes || !e->arrays || !e->stamps || (packets && !e->unpacked)) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for %zu lanes of a group of %d ranks", lanes, e->size);
     }
     memset(e->lanes, 0, lanes * sizeof(*e->lanes));
@@ -126,6 +127,9 @@ static tutti_status lanes_create(struct tti_engine *e, tutti_error *error)
         lane->index = (int)i;
         lane->unpacked = packets ? e->unpacked + i * unpacked : NULL;
         place_arrays(lane, e->arrays + i * arrays, size);
+        for (size_t ring = 0; ring < TTI_STAGE_RINGS; ring++) {
+            lane->rings[ring].stamps = e->stamps + (i * TTI_STAGE_RINGS + ring) * TTI_STAMPS;
+        }
     }
     return TUTTI_OK;
 }
@@ -146,6 +150,7 @@ static void engine_free(struct tti_engine *e)
 {
     tti_p2p_destroy(e);
     free(e->arrays);
+    free(e->stamps);
     free(e->unpacked);
     free(e->lanes);
     if (e->homes != e->segments) {

@@ -47,7 +47,7 @@ struct tti_stage {
     uint64_t stride;    /* ... and bytes of each span */
     uint32_t stamps_first;
     uint32_t stamps_count;
-    struct tti_stamp stamps[TTI_STAMPS];
+    struct tti_stamp *stamps;       /* TTI_STAMPS of them */
     const unsigned char *requested; /* memory/prefetch.c: lines that the next call finds in its own caches */
     const unsigned char *requested_end;
     uint64_t ended; /* in ticks: when the call before did */
@@ -187,7 +187,8 @@ struct tti_engine {
     pthread_mutex_t sleep_lock; /* threads that wait for messages share one bit per peer   */
     int message_sleepers;       /* threads that wait for messages now, under the lock      */
     struct tti_lane *lanes;
-    unsigned char *arrays; /* of all lanes */
+    unsigned char *arrays;    /* of all lanes */
+    struct tti_stamp *stamps; /* the same */
     unsigned char *unpacked;
     struct tti_p2p *p2p;
     _Atomic int32_t failed;      /* tutti_status; release, after `failure` was written     */

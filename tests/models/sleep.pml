@@ -23,6 +23,7 @@
  * mutant NO_CHECK end: the kernel does not compare the words again
  * mutant NO_ALARM end: the sleeper does not list the alarm among its words
  * mutant SHARED_BIT end: the waiters are threads of one rank, so one may clear the bit that the other needs
+ * mutant COUNT_FIRST end: the rank that raises the alarm reads the number of sleepers before
  * mutant ALARM_STALE cycle: the waiter does not store the value of the alarm that it has checked
  */
 #define WAITERS 2
@@ -35,6 +36,7 @@ bool mask[WAITERS];    /* sleepers(e, publisher, channel) */
 bool asleep[WAITERS];  /* in the kernel's queue of the word, and, if it listed it, in that of the alarm */
 bool listed[WAITERS];
 bool fails;
+byte sleepers; /* tti_alarm_sleepers(e) */
 
 #ifdef SHARED_BIT
 #define BIT(w) 0
@@ -87,10 +89,21 @@ proctype Publisher()
 
 proctype Alarm()
 {
+    bool any;
     if
     :: !fails /* nothing happens */
-    :: atomic { alarm++ }; /* fetch_add, seq_cst */
-       atomic { asleep[0] = asleep[0] && !listed[0]; asleep[1] = asleep[1] && !listed[1] }
+    :: true ->
+#ifdef COUNT_FIRST
+       any = sleepers != 0;
+#endif
+       alarm++; /* fetch_add, seq_cst */
+#ifndef COUNT_FIRST
+       any = sleepers != 0;
+#endif
+       if
+       :: any -> atomic { asleep[0] = asleep[0] && !listed[0]; asleep[1] = asleep[1] && !listed[1] }
+       :: else
+       fi
     fi
 }
 
@@ -111,6 +124,7 @@ proctype Waiter(byte me; byte target)
        fi;
        /* tti_sleep */
        atomic { mask[BIT(me)] = true }; /* fetch_or, seq_cst */
+       sleepers++; /* fetch_add, seq_cst */
 #if !defined(EXCHANGE) && !defined(NO_BARRIER)
        atomic { drain() }; /* tti_membarrier */
 #endif
@@ -134,6 +148,7 @@ proctype Waiter(byte me; byte target)
            !asleep[me]
        :: else
        fi;
+       sleepers--; /* fetch_sub */
        atomic { mask[BIT(me)] = false } /* fetch_and */
     od;
     assert(seen >= target || fails)

@@ -46,7 +46,8 @@ struct tti_decision_word {
 };
 #define TTI_DECISION_WORD_OFFSET 64u
 static_assert(TTI_DECISION_WORD_OFFSET + sizeof(struct tti_decision_word) <= TTI_SPLIT_DECISION_OFFSET &&
-                  TTI_SPLIT_DECISION_OFFSET + sizeof(uint64_t) <= TTI_LINE,
+                  TTI_SPLIT_DECISION_OFFSET + sizeof(uint64_t) <= TTI_ALARM_SLEEPERS_OFFSET &&
+                  TTI_ALARM_SLEEPERS_OFFSET + sizeof(uint32_t) <= TTI_LINE,
               "the doorbell's first line");
 
 /* The functions behind tutti_backend_ops.agree and .revoke. */

@@ -10,8 +10,8 @@
  *   pair      control: one line with what the owner publishes to one peer about messages
  *             rings: slots, each with a small message or the place of a chunk; two rings of bytes for chunks
  *   fault     struct tti_fault | votes and proposals (agreement.h)
- *   doorbell  alarm, decision word (agreement.h) and the decision on a split in one line | for each (publisher,
- *             channel) one line: a bit for each rank that sleeps on that publisher
+ *   doorbell  alarm, decision word (agreement.h), the decision on a split and the number of sleepers in one line |
+ *             for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
  *
  * Lines of a ring start at rank * 128 mod 4096: segments start on page boundaries, and reading the same line of many
  * ranks must not use one cache set. Everything before the stages is committed when the segment is made. A lane's stage
@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   18u
+#define TTI_LAYOUT_ABI   19u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -128,8 +128,10 @@ struct tti_segment_header {
     _Atomic uint32_t life;       /* the monitor's thread; the kernel adds FUTEX_OWNER_DIED. 0 = there is no monitor */
     _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
     uint64_t instance;           /* with `started` and `space` */
-    _Atomic uint32_t formations; /* of groups that share this segment: grows with each step of the owner */
-    _Atomic uint32_t blocks;     /* of the memory for such groups that the owner has in use */
+    _Atomic uint32_t blocks; /* of the memory for groups that share this segment, as far as the owner has it in use */
+    _Atomic uint32_t probes; /* how many places of its directory an entry may be in, so far: shares.c */
+    /* in a line of its own, since the others read those above when they form such a group */
+    _Alignas(64) _Atomic uint32_t formations; /* of such groups: grows with each step of the owner */
 };
 enum { TTI_READS_UNKNOWN = 0, TTI_READS_ALL = 1, TTI_READS_NOT = 2 };
 static_assert(sizeof(struct tti_segment_header) <= TTI_PAGE, "the header fits its page");
@@ -142,7 +144,9 @@ struct tti_split {
 #define TTI_SPLITS       8u    /* the last ones of a group */
 #define TTI_SPLIT_OFFSET 2048u /* on the header page */
 static_assert(sizeof(struct tti_segment_header) <= TTI_SPLIT_OFFSET, "the header comes first");
-#define TTI_SPLIT_DECISION_OFFSET 96u /* in the doorbell: a word that all ranks write, see split_ring.c */
+/* In the doorbell, words that all ranks write: see split_ring.c, and tti_raise_alarm. */
+#define TTI_SPLIT_DECISION_OFFSET 96u
+#define TTI_ALARM_SLEEPERS_OFFSET 104u
 
 /* The process that owns a segment. */
 static inline struct tti_proc_id tti_segment_owner(const struct tti_segment_header *h)

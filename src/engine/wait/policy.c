@@ -57,7 +57,9 @@ static double ranks_per_cpu(const struct tti_engine *e)
         }
     }
     for (int i = 0; i < TTI_CPU_WORDS; i++) {
-        count += __builtin_popcountll(cpus[i]);
+        if (cpus[i] != 0) { /* most are 0 */
+            count += __builtin_popcountll(cpus[i]);
+        }
     }
     return (double)e->size / (count > 0 ? count : 1);
 }

@@ -16,6 +16,13 @@ static inline _Atomic uint32_t *tti_alarm(const struct tti_engine *e)
     return (_Atomic uint32_t *)e->doorbell;
 }
 
+/* How many threads of all ranks may sleep, each on the alarm, too. A rank that has died asleep stays counted, which
+ * costs system calls. */
+static inline _Atomic uint32_t *tti_alarm_sleepers(const struct tti_engine *e)
+{
+    return (_Atomic uint32_t *)(e->doorbell + TTI_ALARM_SLEEPERS_OFFSET);
+}
+
 /* Changes the alarm word and wakes every rank that sleeps. */
 void tti_raise_alarm(const struct tti_engine *e);
 

@@ -115,6 +115,7 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
     uint32_t flags = TTI_WAITV_U32 | (uint32_t)e->futex_private;
     bool changed = false;
     raise_bits(e, channel, awaited, count);
+    atomic_fetch_add_explicit(tti_alarm_sleepers(e), 1, memory_order_seq_cst); /* see tti_raise_alarm */
     tti_membarrier(e);
     for (int i = 0; i < count; i++) {
         uint64_t now = atomic_load_explicit(awaited[i].word, memory_order_seq_cst);
@@ -135,6 +136,7 @@ void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awai
         int64_t bound = tti_now_ns() + e->sleep_ns;
         sleep_on(e, entries, n, bound < until_ns ? bound : until_ns);
     }
+    atomic_fetch_sub_explicit(tti_alarm_sleepers(e), 1, memory_order_relaxed); /* as in clear_bits */
     clear_bits(e, channel, awaited, count);
 }
 
