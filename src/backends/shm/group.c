@@ -85,13 +85,11 @@ tutti_status tti_shm_heap_open(const tutti_open_info *info, struct tti_shm_group
     return tti_heap_view_open(info, parent ? parent->heap : NULL, &s->heap, error);
 }
 
-tutti_status tti_shm_engine_create(const tutti_open_info *info, struct tti_engine_options *options,
-                                   struct tti_shm_group *s, tutti_error *error)
+tutti_status tti_shm_engine_create(struct tti_engine_options *options, struct tti_shm_group *s, tutti_error *error)
 {
     options->populate = maps_ahead(s->size) ? populate : NULL;
     options->commit_user = s;
     options->heap = s->heap ? tti_heap_view_table(s->heap) : NULL;
-    tti_ops_options(info, options);
     const tutti_status status = tti_engine_create(options, &s->common.engine, error);
     if (status == TUTTI_OK && s->heap) {
         tti_heap_view_attach(

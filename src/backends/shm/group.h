@@ -16,7 +16,6 @@ void tti_shm_group_free(struct tti_shm_group *group);
 tutti_status tti_shm_heap_open(const tutti_open_info *info, struct tti_shm_group *group, tutti_error *error);
 
 /* Completes the options, and creates the engine. */
-tutti_status tti_shm_engine_create(const tutti_open_info *info, struct tti_engine_options *options,
-                                   struct tti_shm_group *group, tutti_error *error);
+tutti_status tti_shm_engine_create(struct tti_engine_options *options, struct tti_shm_group *group, tutti_error *error);
 
 #endif

@@ -14,6 +14,12 @@
 #define ROOM_MOST  ((size_t)16 << 20)
 #define ROOMS_MOST ((size_t)256 << 20) /* of all ranks */
 
+struct tti_fitted_tuning {
+    struct tti_fitted_tuning *next;
+    int size;
+    struct tti_tuning tuning;
+};
+
 struct tti_root *tti_root_create(int size, int rank)
 {
     struct tti_root *root = calloc(1, sizeof(*root));
@@ -75,6 +81,11 @@ void tti_root_release(struct tti_root *root)
         tti_liveness_unregister(own);
     }
     unmap(root);
+    while (root->fitted) {
+        struct tti_fitted_tuning *next = root->fitted->next;
+        free(root->fitted);
+        root->fitted = next;
+    }
     if (root->free_kinds) {
         root->free_kinds(root);
     }
@@ -82,6 +93,26 @@ void tti_root_release(struct tti_root *root)
     free(root->segments);
     free(root->blocks);
     free(root);
+}
+
+void tti_root_tuning(struct tti_root *root, int size, struct tti_tuning *tuning)
+{
+    pthread_mutex_lock(&root->lock);
+    const struct tti_fitted_tuning *fitted = root->fitted;
+    while (fitted && fitted->size != size) {
+        fitted = fitted->next;
+    }
+    if (fitted) {
+        *tuning = fitted->tuning;
+    } else {
+        tti_ops_tuning_of(&root->tuning, size, tuning);
+        struct tti_fitted_tuning *kept = malloc(sizeof(*kept)); /* without memory the next group fits it again */
+        if (kept) {
+            *kept = (struct tti_fitted_tuning){.next = root->fitted, .size = size, .tuning = *tuning};
+            root->fitted = kept;
+        }
+    }
+    pthread_mutex_unlock(&root->lock);
 }
 
 size_t tti_root_segment_bytes(const struct tti_layout *layout)

@@ -42,12 +42,15 @@ enum { TTI_SHARE_FREE = 0, TTI_SHARE_OFFERED = 1, TTI_SHARE_RELEASED = 2, TTI_SH
 #define TTI_DIRECTORY_BYTES (TTI_DIRECTORY_ENTRIES * sizeof(struct tti_directory_entry))
 
 struct tti_share_kind;
+struct tti_fitted_tuning;
 
 struct tti_root {
     int size;
     int rank;
     struct tti_layout layout;
     struct tti_tuning_basis tuning;
+    int64_t spin_ns; /* of the settings, which all its groups have: see struct tti_engine_options */
+    int64_t yield_ns;
     struct tti_mapping doorbell;
     size_t doorbell_room; /* bytes of each rank's */
     struct tti_mapping *segments;
@@ -58,6 +61,7 @@ struct tti_root {
     unsigned char *(*blocks)[TTI_ROOT_BLOCKS]; /* of each rank, as far as they are mapped */
     uint64_t next_offset;                      /* of the own shares */
     size_t next_doorbell;                      /* in the own room */
+    struct tti_fitted_tuning *fitted;          /* for the sizes of its groups */
     struct tti_share_kind *kinds;
     void (*free_kinds)(struct tti_root *root); /* NULL: there are none */
 };
@@ -67,6 +71,9 @@ struct tti_root *tti_root_create(int size, int rank);
 void tti_root_retain(struct tti_root *root);
 /* The last reference destroys the engine, and unmaps everything. */
 void tti_root_release(struct tti_root *root);
+
+/* The thresholds of a group of `size` ranks: those of the last group of that size. */
+void tti_root_tuning(struct tti_root *root, int size, struct tti_tuning *tuning);
 
 /* Bytes behind the segment of the root's group that are mapped with it, and that this process adds to its file. */
 size_t tti_root_segment_bytes(const struct tti_layout *layout);

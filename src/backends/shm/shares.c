@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Each rank gives shares of its own segment to groups, and alone decides where they lie. It publishes each share in its
- * directory, a hash table with linear probing in its segment, where the other members find it.
+ * directory, a hash table in its segment, where the other members find it. First a group has one of HOME places for its
+ * list of ranks, in turn: a program that makes groups of the same ranks again and again finds these lines in its
+ * caches. If that is taken, it has places by linear probing. The header says how many places have been needed so far,
+ * so a rank that waits polls no more of them.
  *
  * A share may serve the next group when no rank accesses it any more: each member of the last group has released its
  * own share, or its process has ended. That stands in the members' directories; a generation in each entry shows that
@@ -19,7 +22,8 @@
 #include "engine/failure/peer_death.h"
 #include "engine/memory/reset.h"
 
-#define PROBES 16u
+#define HOME   8u
+#define PROBES 17u
 #define LOOKS  4 /* at shares that are not free yet */
 
 /* Shares of one layout. */
@@ -36,9 +40,13 @@ static struct tti_directory_entry *own_entry(const struct tti_root *root, uint32
     return &tti_root_directory(root, root->rank)[index];
 }
 
-static uint32_t first_probe(const struct tti_share_group *group)
+/* Where the entry of a group may be: probe 0 is home. */
+static uint32_t place_of(const struct tti_share_group *group, uint32_t probe)
 {
-    return (uint32_t)tti_hash_fold(tti_hash_number(group->group, (uint32_t)group->serial));
+    const uint32_t at = probe == 0
+                            ? (uint32_t)tti_hash_fold(group->group) * HOME + (uint32_t)group->serial % HOME
+                            : (uint32_t)tti_hash_fold(tti_hash_number(group->group, (uint32_t)group->serial)) + probe;
+    return at % TTI_DIRECTORY_ENTRIES;
 }
 
 static void set_state(struct tti_root *root, const struct tti_share *share, unsigned state)
@@ -214,10 +222,14 @@ static void collect(struct tti_root *root, struct tti_share_kind *kind)
 static bool take_entry(struct tti_root *root, struct tti_share *share, const struct tti_share_group *group)
 {
     for (uint32_t i = 0; i < PROBES; i++) {
-        const uint32_t index = (first_probe(group) + i) % TTI_DIRECTORY_ENTRIES;
-        /* relaxed: only this process writes it, under the lock */
+        const uint32_t index = place_of(group, i);
+        _Atomic uint32_t *probes = &tti_root_header(root, root->rank)->probes;
+        /* relaxed, all: only this process writes them, under the lock; the state of an offer comes after `probes` */
         const uint64_t state = atomic_load_explicit(&own_entry(root, index)->state, memory_order_relaxed);
         if ((state & 3) == TTI_SHARE_FREE) {
+            if (i >= atomic_load_explicit(probes, memory_order_relaxed)) {
+                atomic_store_explicit(probes, i + 1, memory_order_relaxed);
+            }
             share->entry = index;
             share->taken = (state >> 2) + 1;
             return true;
@@ -268,8 +280,10 @@ bool tti_share_find(const struct tti_root *root, int rank, const struct tti_shar
                     struct tti_share_offer *offer)
 {
     struct tti_directory_entry *directory = tti_root_directory(root, rank);
-    for (uint32_t i = 0; i < PROBES; i++) {
-        const uint32_t index = (first_probe(group) + i) % TTI_DIRECTORY_ENTRIES;
+    /* relaxed: an old number is as if the rank came a moment later */
+    const uint32_t probes = atomic_load_explicit(&tti_root_header(root, rank)->probes, memory_order_relaxed);
+    for (uint32_t i = 0; i < probes && i < PROBES; i++) {
+        const uint32_t index = place_of(group, i);
         struct tti_directory_entry *e = &directory[index];
         /* acquire: pairs with set_state */
         const uint64_t state = atomic_load_explicit(&e->state, memory_order_acquire);

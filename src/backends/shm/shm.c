@@ -357,7 +357,10 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_t
                                          .segments = s->bases,
                                          .doorbell = root->doorbell.base,
                                          .commit = commit};
-    const tutti_status status = tti_shm_engine_create(info, &options, s, error);
+    tti_ops_options(info, &options);
+    root->spin_ns = options.spin_ns;
+    root->yield_ns = options.yield_ns;
+    const tutti_status status = tti_shm_engine_create(&options, s, error);
     root->engine = s->common.engine;
     return status;
 }

@@ -68,16 +68,19 @@ static bool prepare_group(const tutti_open_info *info, const int32_t *members, s
     for (int r = 0; r < s->size; r++) {
         s->root_ranks[r] = tti_shm_root_rank(parent, members[r]);
     }
-    tti_ops_tuning_of(&root->tuning, s->size, &tuning);
+    tti_root_tuning(root, s->size, &tuning);
     *layout = tti_layout_make(s->size, info->lanes, tuning.stage, tuning.stage_far, tuning.stage_small);
     struct tti_engine_options options = {.rank = info->rank,
                                          .layout = *layout,
                                          .tuning = tuning,
                                          .commit = commit,
+                                         .spin_ns = root->spin_ns,
+                                         .yield_ns = root->yield_ns,
                                          .covering = root->engine,
                                          .covered_ranks = s->root_ranks};
-    return map_members(root, s) && tti_shm_heap_open(info, s, &unused) == TUTTI_OK &&
-           tti_shm_engine_create(info, &options, s, &unused) == TUTTI_OK;
+    return map_members(root, s) &&
+           (!parent->heap || tti_heap_view_open(info, parent->heap, &s->heap, &unused) == TUTTI_OK) &&
+           tti_shm_engine_create(&options, s, &unused) == TUTTI_OK;
 }
 
 static void group_end(struct tti_shm_group *s)

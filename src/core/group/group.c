@@ -53,11 +53,25 @@ static tutti_status check_outcome(const struct tti_group_plan *plan, const void 
     return tti_outcome_read(o, plan->size, error);
 }
 
+/* For the engine beside another one. */
+static void open_host_rendezvous(struct tti_group *g, const struct tti_group_plan *plan)
+{
+    char name[sizeof(plan->name) + 2];
+    snprintf(name, sizeof(name), "%s/h", plan->name);
+    tti_rendezvous_open(&g->host_rendezvous, plan->store, name);
+    g->host_rendezvous.poll_failures = g->rendezvous.poll_failures;
+    g->host_rendezvous.poll_user = g->rendezvous.poll_user;
+    g->host_rendezvous.poll_interval_ms = g->rendezvous.poll_interval_ms;
+}
+
 static tutti_status open_engine(struct tti_group *g, const struct tti_group_plan *plan, const tutti_backend *backend,
                                 const struct tti_hello *all, void **state, tutti_error *error)
 {
     const struct tti_group *p = plan->parent;
     const bool beside = backend != g->backend;
+    if (beside) {
+        open_host_rendezvous(g, plan);
+    }
     tutti_status status = tti_registry_start(backend, error);
     struct tti_compose compose;
     tti_compose_init(&compose, g, beside ? &g->host_rendezvous : &g->rendezvous, all, plan->watch.deadline_ns);
@@ -387,10 +401,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
     pthread_mutex_init(&g->callback_lock, NULL);
     tti_events_list_init(&g->events);
     pthread_mutex_init(&g->names_lock, NULL);
-    char beside[sizeof(plan->name) + 2];
-    snprintf(beside, sizeof(beside), "%s/h", plan->name);
     tti_rendezvous_open(&g->rendezvous, plan->store, plan->name);
-    tti_rendezvous_open(&g->host_rendezvous, plan->store, beside);
     g->pool = pool;
     *group = g;
     return TUTTI_OK;
@@ -511,9 +522,6 @@ tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tu
         return status;
     }
     tti_formation_begin(&plan->watch, &g->rendezvous, plan->size, TTI_GROUP_READY);
-    g->host_rendezvous.poll_failures = g->rendezvous.poll_failures;
-    g->host_rendezvous.poll_user = g->rendezvous.poll_user;
-    g->host_rendezvous.poll_interval_ms = g->rendezvous.poll_interval_ms;
     record(g, plan);
     struct tti_subgroup *declined;
     if (!tti_from_parent_form(g, plan, &declined, &status, error)) {

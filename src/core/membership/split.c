@@ -159,13 +159,9 @@ static tutti_status collect_entries(struct split *s, tutti_error *error)
 }
 
 /* Puts the own entry where the others find it. */
-static tutti_status put_entry(const struct split *s, const struct split_entry *own, bool alone, tutti_error *error)
+static tutti_status store_entry(const struct split *s, const struct split_entry *own, tutti_error *error)
 {
     char key[48];
-    if (alone && has_memory(s->parent)) {
-        tti_shm_split_put(s->parent->state, s->serial, own->color, own->key);
-        return TUTTI_OK;
-    }
     snprintf(key, sizeof(key), "split/%u/%d", s->serial, own->rank);
     return s->rendezvous->set(s->rendezvous->self, key, own, sizeof(*own), error);
 }
@@ -259,11 +255,32 @@ static tutti_status decide(struct split *s, tutti_status mine, tutti_error *erro
     return decide_in_store(s, mine, error);
 }
 
+/* Gets the entries of ranks that call at about the same time, without preparing for those that are late or fail. True:
+ * the split is complete. */
+static bool complete_in_memory(struct split *s)
+{
+    const int64_t until_ns = tti_deadline_ns(tti_now_ns(), TTI_POLL_MIN_MS);
+    bool found = true;
+    for (int32_t r = 0; r < s->parent->size && found; r++) {
+        struct split_entry *e = &s->entries[r];
+        e->rank = r;
+        found = tti_shm_split_await(s->parent->state, r, s->serial, &e->color, &e->key, until_ns);
+    }
+    return found && tti_shm_split_decide(s->parent->state, s->serial, true) == TTI_SPLIT_COMPLETE;
+}
+
 /* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the others.
  * `alone`: no other thread of this rank splits the group. */
 static tutti_status exchange_entries(struct split *s, bool alone, const struct split_entry *own, tutti_status ready,
                                      tutti_error *error)
 {
+    const bool in_memory = ready == TUTTI_OK && alone && has_memory(s->parent);
+    if (in_memory) {
+        tti_shm_split_put(s->parent->state, s->serial, own->color, own->key);
+        if (complete_in_memory(s)) {
+            return tti_error_clear(error);
+        }
+    }
     const struct tti_group *parent = s->parent;
     struct tti_rendezvous rendezvous;
     struct tti_formation_watch watch = {.parent = parent, .count = parent->size};
@@ -275,7 +292,7 @@ static tutti_status exchange_entries(struct split *s, bool alone, const struct s
     watch.offers = s;
     s->rendezvous = &rendezvous.table;
     s->watch = &watch;
-    tutti_status mine = ready == TUTTI_OK ? put_entry(s, own, alone, error) : ready;
+    tutti_status mine = ready == TUTTI_OK && !in_memory ? store_entry(s, own, error) : ready;
     mine = mine == TUTTI_OK ? collect_entries(s, error) : mine;
     tutti_status status = decide(s, mine, error);
     if (status == TUTTI_OK && mine != TUTTI_OK && !find_all(s)) {

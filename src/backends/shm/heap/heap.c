@@ -64,6 +64,7 @@ static struct tti_heap_shared *shared_create(const tutti_open_info *info)
     h->own = info->rank;
     h->capacity = capacity_of(info, h->members);
     h->maps = -1;
+    h->regions_end = TTI_HEAP_ARENA + 1;
     atomic_init(&h->withdrawals, 1);
     h->table = calloc((size_t)h->members, sizeof(*h->table));
     h->globals = calloc((size_t)h->members, sizeof(*h->globals));

@@ -57,7 +57,7 @@ void tti_heap_replace(struct tti_heap_shared *h, int member, unsigned region, ui
 
 void tti_heap_publish_in(struct tti_heap_shared *h, struct tti_heap_view *v)
 {
-    for (unsigned i = 0; i < TTI_HEAP_REGIONS; i++) {
+    for (unsigned i = 0; i < h->regions_end; i++) {
         const struct tti_heap_region *region = &h->regions[i];
         bool by_all = region->taken && region->fd >= 0 && region->mapped;
         for (int r = 0; r < v->size && by_all; r++) {
@@ -90,6 +90,7 @@ unsigned tti_heap_alloc_region(struct tti_heap_shared *h)
             bool *mapped = calloc((size_t)h->members, sizeof(*mapped));
             if (mapped) {
                 *region = (struct tti_heap_region){.taken = true, .fd = -1, .mapped = mapped};
+                h->regions_end = i < h->regions_end ? h->regions_end : i + 1;
             }
             return mapped ? i : 0;
         }

@@ -43,6 +43,7 @@ struct tti_heap_shared {
     int32_t *globals;
     struct tti_heap_member *table; /* a row for each member: what this process has mapped of it */
     struct tti_heap_region regions[TTI_HEAP_REGIONS];
+    unsigned regions_end; /* those from here on have never been taken */
     struct tti_heap_orphans orphans;
     _Atomic uint64_t withdrawals; /* see engine/memory/heap.h */
     struct tti_heap_retired *retired_mappings;
