@@ -168,6 +168,7 @@ void tti_p2p_finish(struct tti_engine *e, struct tti_request *r, tutti_status st
 {
     if (r->op->kind != TUTTI_OP_SEND) {
         tti_p2p_uncount_recv(e, tti_p2p_peer_of(r));
+        e->p2p->expected -= r->bytes;
     }
     tti_p2p_become_done(r, status);
     /* seq_cst: pairs with yield_or_sleep, which counts its thread as a sleeper before the kernel compares this word */

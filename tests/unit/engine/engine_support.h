@@ -18,6 +18,7 @@
 #include "engine/failure/fault.h"
 #include "engine/lane.h"
 #include "engine/memory/stage.h"
+#include "engine/p2p/types.h"
 #include "engine/run.h"
 #include "time_limits.h"
 #include "unit/engine/built_in_tuning.h"
@@ -93,6 +94,10 @@ static inline int cluster_open(struct cluster *c, int size, int lanes, size_t wi
 static inline void cluster_close(struct cluster *c)
 {
     for (int r = 0; r < c->layout.size; r++) {
+        if (c->engines[r]->p2p->expected != 0) {
+            fprintf(stderr, "rank %d counts receives that have ended\n", r);
+            abort();
+        }
         tti_engine_destroy(c->engines[r]);
     }
     munmap(c->memory, c->bytes);
