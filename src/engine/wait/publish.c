@@ -157,8 +157,8 @@ void tti_probe_distance(struct tti_lane *lane, size_t bytes)
 
 void tti_raise_alarm(const struct tti_engine *e)
 {
-    /* Both seq_cst, as in tti_sleep: either a thread that goes to sleep is counted, or it sees the change. The first one
-     * pairs with every acquire load, too. */
+    /* Both seq_cst, as in tti_sleep: either a thread that goes to sleep is counted, or it sees the change. The first
+     * one pairs with every acquire load, too. */
     atomic_fetch_add_explicit(tti_alarm(e), 1, memory_order_seq_cst);
     if (atomic_load_explicit(tti_alarm_sleepers(e), memory_order_seq_cst) != 0) {
         futex_wake_all(e, tti_alarm(e));
