@@ -47,6 +47,7 @@ void tti_p2p_add_send(struct tti_engine *e, struct tti_request *r)
     struct tti_peer *p = &e->p2p->peers[r->op->root];
     append(&p->sends, &p->sends_tail, r);
     p->open_sends++;
+    p->open_bytes += r->bytes;
     if (!p->staging) {
         p->staging = r;
     }
@@ -71,6 +72,7 @@ void tti_p2p_remove_send(struct tti_engine *e, struct tti_request *r)
     }
     unlink_request(&p->sends, &p->sends_tail, r);
     p->open_sends--;
+    p->open_bytes -= r->bytes;
     tti_p2p_withdraw_offer(e, r);
     unmark_idle(e, r->op->root);
 }

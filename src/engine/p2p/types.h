@@ -97,6 +97,7 @@ struct tti_peer {
     struct tti_bytes bytes;        /* the ring of bytes */
     uint64_t grant_seen;
     uint32_t open_sends;          /* in the list */
+    uint64_t open_bytes;          /* of them */
     uint32_t offers;              /* of them, offered ... */
     uint32_t remote_offers;       /* ... and to be read by the kernel, which the peer may refuse */
     bool refused;                 /* it could not read such an offer: it gets no other one */

@@ -13,8 +13,9 @@
  * (docs/decisions/0053).
  *
  * Where ranks share CPUs, each time that a ring is full or empty costs a change of threads. So the chunks of long
- * messages use the whole ring, and are larger (docs/decisions/0048). Shorter messages would take longer that way, since
- * a few whole rings do not stay in a second-level cache.
+ * messages use the whole ring, and are larger (docs/decisions/0048), also of messages that are long together, if each
+ * has more than its eager part. Shorter messages would take longer that way, since a few whole rings do not stay in a
+ * second-level cache.
  */
 #include "engine/p2p/rings/send.h"
 
@@ -32,7 +33,7 @@
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
 #define SHORT_PART  65536u   /* bytes of the ring: behind them, messages of at most TTI_SMALL may begin at its start */
-#define LONG        8388608u /* bytes of a message that may use the whole ring */
+#define LONG        8388608u /* bytes of the open sends to a peer that may use the whole ring */
 #define LONG_CHUNK  458752u
 /* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part
  * of a window. */
@@ -76,14 +77,14 @@ static tutti_status open_rings(struct tti_engine *e, int peer)
     return TUTTI_OK;
 }
 
-/* Lets a long message use the whole ring. The first one takes memory for that; without memory all stay in the
- * window. */
+/* Lets a long message, or one of several that are long together, use the whole ring. The first one takes memory for
+ * that; without memory all stay in the window. */
 static bool open_whole_ring(struct tti_engine *e, int peer, uint64_t bytes)
 {
     struct tti_peer *p = &e->p2p->peers[peer];
     const struct tti_layout *l = &e->layout;
     const size_t rest = l->ring_bytes - l->ring_window;
-    if (bytes < LONG || e->ranks_per_cpu <= 1 || rest == 0) {
+    if (bytes <= TTI_EAGER || p->open_bytes < LONG || e->ranks_per_cpu <= 1 || rest == 0) {
         return false;
     }
     if (p->rest == TTI_REST_UNUSED) {

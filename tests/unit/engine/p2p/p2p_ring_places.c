@@ -99,8 +99,8 @@ static void expect_long(double per_cpu, bool refuses)
     for (int r = 0; r < 2; r++) {
         bool long_behind = false;
         for (uint64_t i = 0; i < TTI_SLOTS; i++) {
-            const bool is_long = tti_slot(c.engines[r], r, 1 - r, i)->record.bytes == LONG_COUNT * sizeof(int32_t);
-            assert_true(is_long || !is_behind(&c, r, i));
+            const bool has_rest = tti_slot(c.engines[r], r, 1 - r, i)->record.bytes > TTI_EAGER;
+            assert_true(has_rest || !is_behind(&c, r, i));
             long_behind = long_behind || is_behind(&c, r, i);
         }
         assert_int_equal(long_behind, whole);
@@ -116,6 +116,68 @@ static void long_messages_use_the_whole_ring(void **state)
     expect_long(2, false);
     expect_long(1, false);
     expect_long(2, true);
+}
+
+/* ---- messages that are long together ----------------------------------------------------------------------------- */
+
+#define TOGETHER_MOST 40
+
+static int64_t each_count; /* elements of a message */
+static int together;       /* messages at once from rank 0 to rank 1 */
+
+static int several(struct cluster *c, int rank)
+{
+    tutti_op own[TOGETHER_MOST];
+    tutti_op *ops[TOGETHER_MOST];
+    int failures = 0;
+    int32_t *data = malloc((size_t)together * (size_t)each_count * sizeof(*data));
+    for (int i = 0; i < together; i++) {
+        int32_t *own_data = data + i * each_count;
+        for (int64_t k = 0; k < each_count; k++) {
+            own_data[k] = rank == 0 ? element_of(0, i, (size_t)k) : -1;
+        }
+        own[i] = rank == 0 ? send_op(own_data, &each_count, 1, i) : recv_op(own_data, (size_t)each_count, 0, i);
+        ops[i] = &own[i];
+    }
+    failures += run_messages(c, rank, ops, (size_t)together);
+    for (int i = 0; i < together; i++) {
+        for (int64_t k = 0; k < each_count; k++) {
+            failures += data[i * each_count + k] != element_of(0, i, (size_t)k);
+        }
+    }
+    free(data);
+    return failures;
+}
+
+static void expect_together(int64_t count, int times, bool whole)
+{
+    struct cluster c;
+    bool behind = false;
+    each_count = count;
+    together = times;
+    assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
+    for (int r = 0; r < 2; r++) {
+        c.engines[r]->ranks_per_cpu = 2;
+        c.engines[r]->tuning.single_copy_messages = 0;
+    }
+    assert_int_equal(cluster_run(&c, several), 0);
+    assert_int_equal(c.engines[0]->p2p->peers[1].open_bytes, 0);
+    const unsigned char *rest = tti_ring(c.engines[0], 0, 1) + c.layout.ring_window;
+    for (size_t i = 0; i < c.layout.ring_bytes - c.layout.ring_window; i++) {
+        behind = behind || rest[i] != 0;
+    }
+    assert_int_equal(behind, whole);
+    cluster_close(&c);
+}
+
+static void several_messages_may_be_long_together(void **state)
+{
+    (void)state;
+    expect_together(LONG_COUNT - 1, 1, false);
+    expect_together(LONG_COUNT / 2, 2, true);
+    expect_together(LONG_COUNT / 2 - 1, 2, false);
+    expect_together(TTI_EAGER / 4 + 1, 33, true);
+    expect_together(TTI_EAGER / 4, 33, false); /* each is sent without a grant */
 }
 
 /* ---- short messages ---------------------------------------------------------------------------------------------- */
@@ -343,8 +405,11 @@ static void the_distance_decides_about_claims(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_messages_use_the_whole_ring),  cmocka_unit_test(short_messages_stay_in_the_caches),
-        cmocka_unit_test(lines_that_were_read_are_claimed),  cmocka_unit_test(lines_behind_the_window_are_not_claimed),
+        cmocka_unit_test(long_messages_use_the_whole_ring),
+        cmocka_unit_test(several_messages_may_be_long_together),
+        cmocka_unit_test(short_messages_stay_in_the_caches),
+        cmocka_unit_test(lines_that_were_read_are_claimed),
+        cmocka_unit_test(lines_behind_the_window_are_not_claimed),
         cmocka_unit_test(the_distance_decides_about_claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
