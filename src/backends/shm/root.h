@@ -31,11 +31,12 @@
 struct tti_directory_entry {
     _Atomic uint64_t state;    /* how often the entry has been taken << 2 | TTI_SHARE_* */
     _Atomic uint64_t group;    /* a hash of the parent's name and of the ranks */
-    _Atomic uint64_t serial;   /* how often that list of ranks has been made into a group */
+    _Atomic uint64_t serial;   /* of the group among those of that list, or of the split among the parent's */
     _Atomic uint64_t offset;   /* behind the directory */
     _Atomic uint64_t doorbell; /* in the doorbell file: of rank 0 only */
     _Atomic uint64_t place;    /* size << 32 | rank of the owner in the group */
-    uint64_t unused[2];
+    uint64_t taken;            /* 1: by a share of the owner, who alone reads this, under the lock */
+    uint64_t unused;
 };
 static_assert(sizeof(struct tti_directory_entry) == 64, "one cache line");
 enum { TTI_SHARE_FREE = 0, TTI_SHARE_OFFERED = 1, TTI_SHARE_RELEASED = 2, TTI_SHARE_WITHDRAWN = 3 };

@@ -2,9 +2,9 @@
 /*
  * Each rank gives shares of its own segment to groups, and alone decides where they lie. It publishes each share in its
  * directory, a hash table in its segment, where the other members find it. First a group has one of HOME places for its
- * list of ranks, in turn: a program that makes groups of the same ranks again and again finds these lines in its
- * caches. If that is taken, it has places by linear probing. The header says how many places have been needed so far,
- * so a rank that waits polls no more of them.
+ * list of ranks, by its serial: a program that makes groups of the same ranks again and again finds these lines in its
+ * caches. If that is taken, it has places by linear probing. The header says how many places have been needed at most
+ * since the root was made, so a rank that waits polls no more of them.
  *
  * A share may serve the next group when no rank accesses it any more: each member of the last group has released its
  * own share, or its process has ended. That stands in the members' directories; a generation in each entry shows that
@@ -23,8 +23,8 @@
 #include "engine/memory/reset.h"
 
 #define HOME   8u
-#define PROBES 17u
-#define LOOKS  4 /* at shares that are not free yet */
+#define PLACES 17u /* where the entry of a group may be: one of its home, and some by linear probing */
+#define LOOKS  4   /* at shares that are not free yet */
 
 /* Shares of one layout. */
 struct tti_share_kind {
@@ -40,12 +40,11 @@ static struct tti_directory_entry *own_entry(const struct tti_root *root, uint32
     return &tti_root_directory(root, root->rank)[index];
 }
 
-/* Where the entry of a group may be: probe 0 is home. */
-static uint32_t place_of(const struct tti_share_group *group, uint32_t probe)
+static uint32_t place_of(const struct tti_share_group *group, uint32_t number)
 {
-    const uint32_t at = probe == 0
+    const uint32_t at = number == 0
                             ? (uint32_t)tti_hash_fold(group->group) * HOME + (uint32_t)group->serial % HOME
-                            : (uint32_t)tti_hash_fold(tti_hash_number(group->group, (uint32_t)group->serial)) + probe;
+                            : (uint32_t)tti_hash_fold(tti_hash_number(group->group, (uint32_t)group->serial)) + number;
     return at % TTI_DIRECTORY_ENTRIES;
 }
 
@@ -191,6 +190,7 @@ static bool is_unused(const struct tti_root *root, const struct tti_share *share
 static void reuse(struct tti_root *root, struct tti_share *share)
 {
     set_state(root, share, TTI_SHARE_FREE);
+    own_entry(root, share->entry)->taken = 0;
     tti_segment_reset(share->base, &share->kind->layout, share->rank);
     share->next = share->kind->free;
     share->kind->free = share;
@@ -221,14 +221,16 @@ static void collect(struct tti_root *root, struct tti_share_kind *kind)
 
 static bool take_entry(struct tti_root *root, struct tti_share *share, const struct tti_share_group *group)
 {
-    for (uint32_t i = 0; i < PROBES; i++) {
+    for (uint32_t i = 0; i < PLACES; i++) {
         const uint32_t index = place_of(group, i);
-        _Atomic uint32_t *probes = &tti_root_header(root, root->rank)->probes;
-        /* relaxed, all: only this process writes them, under the lock; the state of an offer comes after `probes` */
-        const uint64_t state = atomic_load_explicit(&own_entry(root, index)->state, memory_order_relaxed);
-        if ((state & 3) == TTI_SHARE_FREE) {
-            if (i >= atomic_load_explicit(probes, memory_order_relaxed)) {
-                atomic_store_explicit(probes, i + 1, memory_order_relaxed);
+        _Atomic uint32_t *places = &tti_root_header(root, root->rank)->places;
+        struct tti_directory_entry *e = own_entry(root, index);
+        if (e->taken == 0) {
+            e->taken = 1;
+            /* relaxed, all: only this process writes them; the state of an offer comes after `places` */
+            const uint64_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
+            if (i >= atomic_load_explicit(places, memory_order_relaxed)) {
+                atomic_store_explicit(places, i + 1, memory_order_relaxed);
             }
             share->entry = index;
             share->taken = (state >> 2) + 1;
@@ -257,8 +259,7 @@ struct tti_share *tti_share_take(struct tti_root *root, const struct tti_layout 
         share = NULL;
     }
     if (share) {
-        share->rank = group->rank;
-        set_state(root, share, TTI_SHARE_WITHDRAWN); /* taken; it has no group yet that a rank could look for */
+        share->rank = group->rank; /* the entry stays FREE for the others: it still has the fields of another group */
     }
     pthread_mutex_unlock(&root->lock);
     return share;
@@ -281,8 +282,8 @@ bool tti_share_find(const struct tti_root *root, int rank, const struct tti_shar
 {
     struct tti_directory_entry *directory = tti_root_directory(root, rank);
     /* relaxed: an old number is as if the rank came a moment later */
-    const uint32_t probes = atomic_load_explicit(&tti_root_header(root, rank)->probes, memory_order_relaxed);
-    for (uint32_t i = 0; i < probes && i < PROBES; i++) {
+    const uint32_t places = atomic_load_explicit(&tti_root_header(root, rank)->places, memory_order_relaxed);
+    for (uint32_t i = 0; i < places && i < PLACES; i++) {
         const uint32_t index = place_of(group, i);
         struct tti_directory_entry *e = &directory[index];
         /* acquire: pairs with set_state */

@@ -26,6 +26,7 @@
 #include "core/membership/join.h"
 
 #define STORE_SILENT_NS INT64_C(4000000000) /* a request that takes as long had no answer */
+#define TOGETHER_NS     INT64_C(200000)     /* between calls of ranks that split at about the same time */
 
 struct split_entry {
     int32_t color;
@@ -158,7 +159,6 @@ static tutti_status collect_entries(struct split *s, tutti_error *error)
     return status;
 }
 
-/* Puts the own entry where the others find it. */
 static tutti_status store_entry(const struct split *s, const struct split_entry *own, tutti_error *error)
 {
     char key[48];
@@ -255,18 +255,19 @@ static tutti_status decide(struct split *s, tutti_status mine, tutti_error *erro
     return decide_in_store(s, mine, error);
 }
 
-/* Gets the entries of ranks that call at about the same time, without preparing for those that are late or fail. True:
- * the split is complete. */
-static bool complete_in_memory(struct split *s)
+/* Gets the entries of all ranks if they call at about the same time, without preparing for one that is late or
+ * fails. */
+static bool find_together(struct split *s)
 {
-    const int64_t until_ns = tti_deadline_ns(tti_now_ns(), TTI_POLL_MIN_MS);
+    const int64_t limit_ns = tti_now_ns() + TOGETHER_NS;
+    const int64_t until_ns = limit_ns < s->deadline_ns ? limit_ns : s->deadline_ns;
     bool found = true;
     for (int32_t r = 0; r < s->parent->size && found; r++) {
         struct split_entry *e = &s->entries[r];
         e->rank = r;
         found = tti_shm_split_await(s->parent->state, r, s->serial, &e->color, &e->key, until_ns);
     }
-    return found && tti_shm_split_decide(s->parent->state, s->serial, true) == TTI_SPLIT_COMPLETE;
+    return found;
 }
 
 /* Puts the own entry and reads those of all ranks. A rank that cannot (`ready` is the cause) reports it to the others.
@@ -275,9 +276,11 @@ static tutti_status exchange_entries(struct split *s, bool alone, const struct s
                                      tutti_error *error)
 {
     const bool in_memory = ready == TUTTI_OK && alone && has_memory(s->parent);
+    bool found = false;
     if (in_memory) {
         tti_shm_split_put(s->parent->state, s->serial, own->color, own->key);
-        if (complete_in_memory(s)) {
+        found = find_together(s);
+        if (found && tti_shm_split_decide(s->parent->state, s->serial, true) == TTI_SPLIT_COMPLETE) {
             return tti_error_clear(error);
         }
     }
@@ -293,7 +296,7 @@ static tutti_status exchange_entries(struct split *s, bool alone, const struct s
     s->rendezvous = &rendezvous.table;
     s->watch = &watch;
     tutti_status mine = ready == TUTTI_OK && !in_memory ? store_entry(s, own, error) : ready;
-    mine = mine == TUTTI_OK ? collect_entries(s, error) : mine;
+    mine = mine == TUTTI_OK && !found ? collect_entries(s, error) : mine;
     tutti_status status = decide(s, mine, error);
     if (status == TUTTI_OK && mine != TUTTI_OK && !find_all(s)) {
         status = mine;

@@ -129,7 +129,7 @@ struct tti_segment_header {
     _Atomic uint32_t leaving;    /* in exit(): the owner leaves with the end of its process */
     uint64_t instance;           /* with `started` and `space` */
     _Atomic uint32_t blocks; /* of the memory for groups that share this segment, as far as the owner has it in use */
-    _Atomic uint32_t probes; /* how many places of its directory an entry may be in, so far: shares.c */
+    _Atomic uint32_t places; /* of its directory that an entry may be in, so far: backends/shm/shares.c */
     /* in a line of its own, since the others read those above when they form such a group */
     _Alignas(64) _Atomic uint32_t formations; /* of such groups: grows with each step of the owner */
 };

@@ -121,8 +121,6 @@ void tti_p2p_post_recv(struct tti_engine *e, struct tti_request *r)
     struct tti_incoming *m = find_begun(e, r->op);
     m = m ? m : tti_p2p_find(e, r->op->root, r->op->p2p_tag, &peer);
     tti_p2p_count_recv(e, r->op->root);
-    r->bytes = r->op->count * tutti_dtype_size(r->op->dtype);
-    e->p2p->expected += r->bytes;
     if (!m) {
         tti_p2p_add_recv(e->p2p, r);
     } else if (accept(e, m, peer, r)) {
@@ -142,7 +140,6 @@ static void withdraw_recv(struct tti_engine *e, struct tti_request *r)
     int peer = tti_p2p_peer_of(r);
     tti_p2p_remove_recv(e->p2p, r);
     tti_p2p_uncount_recv(e, peer);
-    e->p2p->expected -= r->bytes;
     for (struct tti_incoming *m = r->matched.size != 0 ? e->p2p->peers[peer].messages : NULL; m; m = m->next) {
         if (m->request == r) { /* partly received: the group has failed, or the peer has left */
             m->request = NULL;

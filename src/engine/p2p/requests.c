@@ -91,6 +91,7 @@ void tti_p2p_remove_recv(struct tti_p2p *p2p, const struct tti_request *r)
 
 void tti_p2p_count_recv(struct tti_engine *e, int peer)
 {
+    e->p2p->open_recvs++;
     if (peer == TUTTI_ANY_SOURCE) {
         e->p2p->open_any++;
     } else {
@@ -101,6 +102,7 @@ void tti_p2p_count_recv(struct tti_engine *e, int peer)
 
 void tti_p2p_uncount_recv(struct tti_engine *e, int peer)
 {
+    e->p2p->open_recvs--;
     if (peer == TUTTI_ANY_SOURCE) {
         e->p2p->open_any--;
     } else {
@@ -170,7 +172,6 @@ void tti_p2p_finish(struct tti_engine *e, struct tti_request *r, tutti_status st
 {
     if (r->op->kind != TUTTI_OP_SEND) {
         tti_p2p_uncount_recv(e, tti_p2p_peer_of(r));
-        e->p2p->expected -= r->bytes;
     }
     tti_p2p_become_done(r, status);
     /* seq_cst: pairs with yield_or_sleep, which counts its thread as a sleeper before the kernel compares this word */

@@ -29,7 +29,7 @@ struct tti_request {
     bool posted;       /* send: its first record is out */
     bool peer_gone;    /* its peer had left before the last round began */
     uint64_t number;   /* send: of that record */
-    uint64_t bytes;    /* send: of the message; recv: that it counts in tti_p2p.expected */
+    uint64_t bytes;    /* send: of the message */
     uint64_t bytes_written; /* send: so far */
     uint64_t name;          /* send: of its tensor, if that was offered; else 0 */
     bool writes_direct;     /* send: granted, and written into the peer's tensor */
@@ -136,8 +136,8 @@ struct tti_p2p {
     pthread_mutex_t lock;      /* of all that is not atomic; a thread waits for a chunk at most while it holds it */
     struct tti_request *recvs; /* posted and not matched, in order of posting. None of them fits an unmatched message */
     struct tti_request *recvs_tail;
-    uint32_t open_any; /* of them, those from any source */
-    uint64_t expected; /* bytes of the tensors of all receives that are not done */
+    uint32_t open_any;   /* of them, those from any source */
+    uint32_t open_recvs; /* of all peers, and from any source, not done */
     int64_t order;
     int64_t sequence;
     uint64_t active[TTI_MAX_RANKS / 64]; /* peers on which an open request depends */

@@ -11,7 +11,7 @@
  *              and alarm again; futex_waitv on both, at most 5 ms
  *   publisher  store the word; load its mask; wake all if any bit is set
  * If the wake comes before the waiter sleeps, the kernel finds the word changed and returns at once. The masks are
- * hints in shared memory: a corrupted one costs 5 ms at most. tests/models/sleep.pml checks the protocol.
+ * hints in shared memory, as is the number of those that sleep on the alarm: a corrupted one costs 5 ms at most. tests/models/sleep.pml checks the protocol.
  */
 #include "engine/wait/wait.h"
 
@@ -200,6 +200,10 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
                 continue;
             }
         } else {
+            /* the publisher may have left before this call read the alarm for the first time */
+            if (!slept && (status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {
+                return status;
+            }
             struct tti_awaited awaited = {.word = word, .publisher = publisher};
             slept = true;
             tti_sleep(e, lane->index, &awaited, &seen, 1, lane->alarm_seen, NULL, 0, lane->deadline_ns);

@@ -22,7 +22,8 @@ static void segment_is_checked(void **state)
 {
     (void)state;
     struct tti_layout layout = tti_layout_make(2, 1, 16384, 0, 0);
-    unsigned char *segment = calloc(1, layout.segment_bytes);
+    unsigned char *segment = aligned_alloc(TTI_PAGE, layout.segment_bytes);
+    memset(segment, 0, layout.segment_bytes);
     struct tti_segment_header *h = (struct tti_segment_header *)segment;
     tutti_error e;
     assert_int_equal(tti_engine_segment_check(segment, &layout, 1, 7, &e), TUTTI_PROTOCOL);

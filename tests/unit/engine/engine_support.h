@@ -94,7 +94,7 @@ static inline int cluster_open(struct cluster *c, int size, int lanes, size_t wi
 static inline void cluster_close(struct cluster *c)
 {
     for (int r = 0; r < c->layout.size; r++) {
-        if (c->engines[r]->p2p->expected != 0) {
+        if (c->engines[r]->p2p->open_recvs != 0) {
             fprintf(stderr, "rank %d counts receives that have ended\n", r);
             abort();
         }

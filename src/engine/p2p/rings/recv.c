@@ -189,14 +189,15 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
     return TUTTI_OK;
 }
 
-/* Whether the tensors of the messages that are under way fill the last-level caches, so that stores past them gain
- * (docs/decisions/0048) where those of collectives do. As many bytes as this rank receives come from senders' tensors,
- * and other ranks do the same: all that share CPUs, or else the peer. A kept message is copied again. */
+/* Whether the tensors of all messages under way fill the last-level caches, so that stores past them gain
+ * (docs/decisions/0048) where those of collectives do. Other open receives count as such messages, as many bytes are
+ * sent, and other ranks do the same: all that share CPUs, or else the peer. A kept message is copied again. */
 static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming *m)
 {
     const struct tti_tuning *t = &e->tuning;
     const uint64_t ranks = e->ranks_per_cpu > 1 ? (uint64_t)e->size : 2;
-    return m->request && t->stream_copied < TTI_TUNING_NEVER && 2 * ranks * e->p2p->expected >= t->stream_direct;
+    return m->request && t->stream_copied < TTI_TUNING_NEVER &&
+           m->bytes >= t->stream_direct / (2 * ranks * e->p2p->open_recvs);
 }
 
 /* The receiver has used the chunk's bytes, and claims their lines. */

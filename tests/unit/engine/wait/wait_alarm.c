@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: timeout=60 */
 /*
- * The alarm wakes a rank that sleeps, and costs no system call if no rank does. A sleep is not bounded here, so a lost
- * wake-up is a hang.
+ * The alarm wakes a rank that sleeps, or is about to. A sleep is not bounded here, so a lost wake-up is a hang.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,27 +12,32 @@
 #include <sched.h>
 
 #include "engine/wait/publish.h"
+#include "engine/wait/wait.h"
+#include "repetitions.h"
 #include "unit/engine/p2p/p2p_support.h"
 
 #define HOUR_NS INT64_C(3600000000000)
 
-static void await_sleeper(const struct cluster *c)
+static bool after_sleeper; /* rank 1 leaves when rank 0 sleeps; else at any time, perhaps while it goes to sleep */
+static unsigned pauses;    /* of rank 1 before it leaves at any time */
+
+static int leave(struct cluster *c)
 {
-    while (atomic_load(tti_alarm_sleepers(c->engines[1])) == 0) {
+    while (after_sleeper && atomic_load(tti_alarm_sleepers(c->engines[1])) == 0) {
         sched_yield();
     }
+    for (unsigned i = 0; !after_sleeper && i < pauses; i++) {
+        tti_backoff();
+    }
+    tti_engine_leave(c->engines[1]);
+    return 0;
 }
 
 static int wait_in_a_call(struct cluster *c, int rank)
 {
     tutti_op op = op_of(TUTTI_OP_BARRIER, NULL, NULL, 0, 0);
     tutti_error error;
-    if (rank == 1) {
-        await_sleeper(c);
-        tti_engine_leave(c->engines[1]);
-        return 0;
-    }
-    return tti_engine_run(c->engines[0], &op, &error) != TUTTI_PEER_LEFT;
+    return rank == 1 ? leave(c) : tti_engine_run(c->engines[0], &op, &error) != TUTTI_PEER_LEFT;
 }
 
 static int wait_for_a_message(struct cluster *c, int rank)
@@ -42,18 +46,15 @@ static int wait_for_a_message(struct cluster *c, int rank)
     tutti_op op = recv_op(&in, 1, 1, 0);
     tutti_op *ops[] = {&op};
     tutti_error error;
-    if (rank == 1) {
-        await_sleeper(c);
-        tti_engine_leave(c->engines[1]);
-        return 0;
-    }
-    return tti_engine_run_p2p(c->engines[0], ops, 1, TUTTI_FOREVER, &error) != TUTTI_PEER_LEFT;
+    return rank == 1 ? leave(c) : tti_engine_run_p2p(c->engines[0], ops, 1, TUTTI_FOREVER, &error) != TUTTI_PEER_LEFT;
 }
 
-static void sleepers_wake(rank_body body)
+static void sleepers_wake(rank_body body, bool asleep)
 {
     struct cluster c;
-    for (int i = 0; i < 200; i++) {
+    after_sleeper = asleep;
+    for (int i = 0; i < repetitions(200); i++) {
+        pauses = (unsigned)i * 7 % 200;
         assert_int_equal(cluster_open(&c, 2, 1, 8192, (struct waiting){0, 0, HOUR_NS}), 0);
         assert_int_equal(cluster_run(&c, body), 0);
         assert_int_equal(atomic_load(tti_alarm_sleepers(c.engines[0])), 0);
@@ -64,13 +65,15 @@ static void sleepers_wake(rank_body body)
 static void in_a_call(void **state)
 {
     (void)state;
-    sleepers_wake(wait_in_a_call);
+    sleepers_wake(wait_in_a_call, true);
+    sleepers_wake(wait_in_a_call, false);
 }
 
 static void for_a_message(void **state)
 {
     (void)state;
-    sleepers_wake(wait_for_a_message);
+    sleepers_wake(wait_for_a_message, true);
+    sleepers_wake(wait_for_a_message, false);
 }
 
 int main(void)
