@@ -35,7 +35,7 @@ struct tti_directory_entry {
     _Atomic uint64_t offset;   /* behind the directory */
     _Atomic uint64_t doorbell; /* in the doorbell file: of rank 0 only */
     _Atomic uint64_t place;    /* size << 32 | rank of the owner in the group */
-    uint64_t taken;            /* 1: by a share of the owner, who alone reads this, under the lock */
+    uint64_t in_use;           /* 1: by a share of the owner, which alone reads this, under the lock */
     uint64_t unused;
 };
 static_assert(sizeof(struct tti_directory_entry) == 64, "one cache line");

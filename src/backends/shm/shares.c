@@ -190,7 +190,7 @@ static bool is_unused(const struct tti_root *root, const struct tti_share *share
 static void reuse(struct tti_root *root, struct tti_share *share)
 {
     set_state(root, share, TTI_SHARE_FREE);
-    own_entry(root, share->entry)->taken = 0;
+    own_entry(root, share->entry)->in_use = 0;
     tti_segment_reset(share->base, &share->kind->layout, share->rank);
     share->next = share->kind->free;
     share->kind->free = share;
@@ -225,8 +225,8 @@ static bool take_entry(struct tti_root *root, struct tti_share *share, const str
         const uint32_t index = place_of(group, i);
         _Atomic uint32_t *places = &tti_root_header(root, root->rank)->places;
         struct tti_directory_entry *e = own_entry(root, index);
-        if (e->taken == 0) {
-            e->taken = 1;
+        if (e->in_use == 0) {
+            e->in_use = 1;
             /* relaxed, all: only this process writes them; the state of an offer comes after `places` */
             const uint64_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
             if (i >= atomic_load_explicit(places, memory_order_relaxed)) {

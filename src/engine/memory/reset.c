@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Everything that peers compare with numbers of the group's calls and messages begins at 0 again: what the first
- * two pages have, the arrivals, the progress, the packets, the words and the slots of messages. Stages and rings of bytes hold data
- * only. Only what the last group has used is written: most groups make few calls, and the lines that peers have read
- * are the dearest.
+ * Everything that peers compare with numbers of the group's calls and messages begins at 0 again: what the first two
+ * pages have, the arrivals, the progress, the packets, the words and the slots of messages. Stages and rings of bytes
+ * hold data only. Only what the last group has used is written: most groups make few calls, and the lines that peers
+ * have read cost most.
  */
 #include "engine/memory/reset.h"
 

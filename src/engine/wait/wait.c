@@ -11,7 +11,8 @@
  *              and alarm again; futex_waitv on both, at most 5 ms
  *   publisher  store the word; load its mask; wake all if any bit is set
  * If the wake comes before the waiter sleeps, the kernel finds the word changed and returns at once. The masks are
- * hints in shared memory, as is the number of those that sleep on the alarm: a corrupted one costs 5 ms at most. tests/models/sleep.pml checks the protocol.
+ * hints in shared memory, as is the number of those that sleep on the alarm: a corrupted one costs 5 ms at most.
+ * tests/models/sleep.pml checks the protocol.
  */
 #include "engine/wait/wait.h"
 
