@@ -25,9 +25,6 @@ static int run(struct cluster *c, int rank, tutti_operation kind, size_t count, 
     tutti_op op = op_of(kind, data[rank][0], data[rank][1], count, 1);
     tutti_error error;
     op.lane = lane;
-    if (kind == TUTTI_OP_BROADCAST) {
-        op.src = rank == 1 ? data[rank][0] : NULL;
-    }
     return tti_engine_run(c->engines[rank], &op, &error) != TUTTI_OK;
 }
 
