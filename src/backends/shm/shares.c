@@ -268,6 +268,7 @@ struct tti_share *tti_share_take(struct tti_root *root, const struct tti_layout 
 void tti_share_offer(struct tti_root *root, const struct tti_share *share, const struct tti_share_group *group)
 {
     struct tti_directory_entry *e = own_entry(root, share->entry);
+    atomic_thread_fence(memory_order_release); /* pairs with the fence in tti_share_find, whose last load finds FREE */
     /* relaxed, all: the state comes after them */
     atomic_store_explicit(&e->group, group->group, memory_order_relaxed);
     atomic_store_explicit(&e->serial, group->serial, memory_order_relaxed);
@@ -299,8 +300,8 @@ bool tti_share_find(const struct tti_root *root, int rank, const struct tti_shar
                                           .offset = atomic_load_explicit(&e->offset, memory_order_relaxed),
                                           .doorbell = atomic_load_explicit(&e->doorbell, memory_order_relaxed)};
         atomic_thread_fence(memory_order_acquire); /* the loads above come before the next one */
-        /* the entry may have become another group's meanwhile; it is never again this one's */
-        return atomic_load_explicit(&e->state, memory_order_relaxed) >> 2 == state >> 2;
+        /* Between two groups the entry is FREE: a state that has changed may be another group's. */
+        return atomic_load_explicit(&e->state, memory_order_relaxed) == state;
     }
     return false;
 }

@@ -11,9 +11,12 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "backends/shm/shares.h"
+#include "base/clock.h"
 
 #define RANKS 2
 #define MANY  12 /* groups at once: more than the 8 places of their home */
@@ -183,12 +186,66 @@ static void an_offer_that_is_taken_back_is_seen(void **state)
     job_close(&j);
 }
 
+/* ---- both ranks at once ------------------------------------------------------------------------------------------ */
+
+#define SERIALS 200000
+#define LONG_NS INT64_C(300000000)
+
+/* How often the entry of each group's share has been taken, as its owner says. */
+static _Atomic uint64_t taken[RANKS][SERIALS];
+static struct job shared_job;
+static _Atomic bool over;
+static _Atomic bool failed;
+
+static void *form_again_and_again(void *number)
+{
+    const int rank = (int)(intptr_t)number;
+    const int64_t until_ns = tti_now_ns() + LONG_NS;
+    for (uint64_t serial = 0; serial < SERIALS; serial++) {
+        struct tti_share_offer found;
+        struct tti_share *share = take(&shared_job, rank, serial);
+        atomic_store(&taken[rank][serial], share->taken);
+        offer(&shared_job, rank, serial, share);
+        while (!is_found(&shared_job, 1 - rank, serial, &found)) {
+            if (atomic_load(&over)) {
+                tti_share_abandon(share);
+                return NULL;
+            }
+            sched_yield();
+        }
+        if (found.state == TTI_SHARE_WITHDRAWN || found.taken != atomic_load(&taken[1 - rank][serial])) {
+            atomic_store(&failed, true);
+        }
+        tti_share_pair(share, 1 - rank, 1 - rank, &found);
+        tti_share_release(shared_job.roots[rank], share);
+        if (atomic_load(&failed) || tti_now_ns() > until_ns) {
+            break;
+        }
+    }
+    atomic_store(&over, true);
+    return NULL;
+}
+
+/* What a rank finds while the entry changes is none of another group. */
+static void an_entry_is_read_whole(void **state)
+{
+    pthread_t other;
+    (void)state;
+    job_open(&shared_job);
+    assert_int_equal(pthread_create(&other, NULL, form_again_and_again, (void *)(intptr_t)1), 0);
+    form_again_and_again((void *)(intptr_t)0);
+    pthread_join(other, NULL);
+    assert_false(atomic_load(&failed));
+    job_close(&shared_job);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_is_visible_from_its_offer_on),
         cmocka_unit_test(many_groups_of_a_list_are_found),
         cmocka_unit_test(an_offer_that_is_taken_back_is_seen),
+        cmocka_unit_test(an_entry_is_read_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
