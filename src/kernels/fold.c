@@ -174,7 +174,7 @@ void tti_copy_stream(void *dst, const void *src, size_t n)
 {
     const size_t head = ragged_head(dst);
     if (!tti_fold_table()->stream || n < head + TTI_STREAM_LINE) {
-        memcpy(dst, src, n);
+        tti_copy_cached(dst, src, n);
         return;
     }
     const size_t lines = (n - head) / TTI_STREAM_LINE;

@@ -102,7 +102,14 @@ check_line out '^ +8192 .* 12288 .* 12288 +-$' "wrong results are counted in eac
 check_line out '^# Out of bounds values : 24576 FAILED$' "wrong results"
 check_line null.json '"wrong": 12288' "wrong results are in the JSON"
 
-# Inside a job.
+# Buffers behind a page, in private memory and in the heap.
+for placement in private heap; do
+    run_tutti bench all_gather,sendrecv -n 2 --sizes 12,96K -i 3 --offset 16 --placement $placement -J "$work/offset.json"
+    check_status 0 "offset, $placement"
+    check_count out '^# Out of bounds values : 0 OK$' 2 "offset, $placement"
+    check_count offset.json '"offset": 16' 1 "offset, $placement"
+done
+
 # Messages in patterns and group making, also of a rank without a partner; sizes from a list.
 run_tutti bench ping_pong,window,group -n 3 --sizes 8,64K --budget 5
 check_status 0 "patterns"
@@ -117,6 +124,7 @@ run_tutti bench all_reduce -n 2 --sizes 64,8
 check_status 2 "sizes out of order"
 check_line err '^tutti bench: --sizes takes up to 64 sizes in ascending order, not '"'64,8'" "sizes out of order"
 
+# Inside a job.
 run_tutti run -n 2 --no-prefix "$tutti" bench barrier -i 5
 check_status 0 "inside tutti run"
 check_count out '^# barrier$' 1 "only rank 0 prints"
@@ -147,6 +155,10 @@ check_bench_refuses '^tutti bench: --root 2: there are only ranks 0 to 1$' -n 2 
 check_bench_refuses "^tutti bench: -i takes a number from 1 to 1000000, not '0'\$" --iterations 0
 check_bench_refuses "unrecognized option '--warmup'" --warmup 3
 check_bench_refuses "^tutti bench: --placement takes private or heap, not 'stack'\$" --placement stack
+check_bench_refuses "^tutti bench: --offset takes a number from 0 to 4095, not '4096'\$" --offset 4096
+check_bench_refuses '^tutti bench: --offset 12: tensors of f64 begin at a multiple of 8 bytes$' -d f64 --offset 12
+check_bench_refuses '^tutti bench: --beside, --roofline and --offset are for host memory; leave out --device$' \
+    --device cuda --offset 16
 check_bench_refuses "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo
 check_bench_refuses "^tutti bench: --beside measures synchronous calls; leave out --async\$" --beside tutti --async
 check_bench_refuses "^tutti bench: --persistent measures synchronous calls; leave out --async\$" \

@@ -12,6 +12,7 @@
 #define TTI_BENCH_BATCH      20   /* calls that are timed together ... */
 #define TTI_BENCH_SMALL      4096 /* ... below this size */
 #define TTI_BENCH_SIZES      64   /* that --sizes takes at most */
+#define TTI_BENCH_PAGE       4096 /* buffers begin at one, or an offset behind it */
 
 struct tti_bench_options {
     bool overlap;       /* `tutti bench overlap` instead of a collective */
@@ -20,6 +21,7 @@ struct tti_bench_options {
     const char *beside; /* NAME[:SETTINGS] of the peer that is measured alternately with Tutti, or NULL */
     bool roofline;      /* measure the limits of the machine, too */
     bool heap;          /* Tutti's buffers lie in the group's heap */
+    size_t offset;      /* bytes between the page and the beginning of a buffer in host memory */
     uint32_t chosen;    /* collectives: a bit for each; 0 = all */
     int ranks;          /* 0 = not said */
     int64_t least;      /* sizes in bytes */

@@ -31,6 +31,7 @@ enum {
     OPTION_BESIDE,
     OPTION_ROOFLINE,
     OPTION_PLACEMENT,
+    OPTION_OFFSET,
     OPTION_SIZES,
     OPTION_BUDGET,
     OPTION_PEER_START,
@@ -63,6 +64,8 @@ static const struct argp_option argp_options[] = {
     {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
     {"placement", OPTION_PLACEMENT, PLACEMENTS, 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
+    {"offset", OPTION_OFFSET, "BYTES", 0,
+     "Begin all buffers so many bytes behind a page, 0 to 4095 (default 0; those of malloc begin 16 bytes behind)", 0},
     {"wire", OPTION_WIRE, TTI_TOOL_WIRES, 0,
      "all_reduce of f32: send bf16, half of the bytes, or fp8, a quarter; the peer of --beside sends all of them "
      "(default full)",
@@ -190,8 +193,14 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
     if (options->beside && options->async) {
         argp_error(state, "--beside measures synchronous calls; leave out --async");
     }
-    if (options->device && strcmp(options->device, "cpu") != 0 && (options->beside || options->roofline)) {
-        argp_error(state, "--beside and --roofline measure host memory; leave out --device");
+    if (options->device && strcmp(options->device, "cpu") != 0 &&
+        (options->beside || options->roofline || options->offset > 0)) {
+        argp_error(state, "--beside, --roofline and --offset are for host memory; leave out --device");
+    }
+    const size_t item = tutti_dtype_size(options->dtype);
+    if (options->offset % item != 0) {
+        argp_error(state, "--offset %zu: tensors of %s begin at a multiple of %zu bytes", options->offset,
+                   tutti_dtype_name(options->dtype), item);
     }
 }
 
@@ -250,6 +259,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_PLACEMENT:
         options->heap = tti_word_option(state, "--placement", PLACEMENTS, argument) == 1;
+        return 0;
+    case OPTION_OFFSET:
+        options->offset = (size_t)tti_number_option(state, "--offset", argument, 0, TTI_BENCH_PAGE - 1);
         return 0;
     case OPTION_WIRE:
         options->wire = (tutti_wire)tti_word_option(state, "--wire", TTI_TOOL_WIRES, argument);

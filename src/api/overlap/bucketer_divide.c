@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/kept_memory.h"
 #include "device/device.h"
+#include "kernels/kernels.h"
 
 #define ALIGNMENT 64 /* of packed buckets: a cache line, and the widest vectors */
 
@@ -227,7 +228,7 @@ tutti_status tti_bucket_pack(const struct tti_bucketer *b, const struct tti_buck
     for (size_t i = bucket->begin; bucket->packed && i < bucket->end; i++) {
         const struct tti_gradient *g = &b->gradient[i];
         if (g->bytes > 0) {
-            memcpy(to, g->data, g->bytes);
+            tti_copy_cached(to, g->data, g->bytes);
             to += g->bytes;
         }
     }
@@ -243,7 +244,7 @@ tutti_status tti_bucket_unpack(const struct tti_bucketer *b, const struct tti_bu
     for (size_t i = bucket->begin; bucket->packed && i < bucket->end; i++) {
         const struct tti_gradient *g = &b->gradient[i];
         if (g->bytes > 0) {
-            memcpy(g->data, from, g->bytes);
+            tti_copy_cached(g->data, from, g->bytes);
             from += g->bytes;
         }
     }

@@ -17,16 +17,17 @@
 
 static bool open_host(struct tti_bench *b, bool heap, void **memory)
 {
-    if (heap && tutti_alloc(b->group, b->capacity, memory, &b->error) != TUTTI_OK) {
+    const size_t bytes = b->options->offset + b->capacity;
+    if (heap && tutti_alloc(b->group, bytes, memory, &b->error) != TUTTI_OK) {
         return tti_bench_print_error(b, "the heap", b->error.message);
     }
-    if (!heap && posix_memalign(memory, 4096, b->capacity) != 0) {
+    if (!heap && posix_memalign(memory, TTI_BENCH_PAGE, bytes) != 0) {
         fprintf(stderr, "tutti bench: rank %d: no memory for two buffers of %zu bytes: choose a smaller -e\n", b->rank,
                 b->capacity);
         return false;
     }
     /* untouched pages would be measured along */
-    memset(*memory, 0, b->capacity);
+    memset(*memory, 0, bytes);
     return true;
 }
 
@@ -41,6 +42,9 @@ static bool open_device(struct tti_bench *b, bool heap, void **memory)
 /* What both buffers need on a device. */
 static bool open_mirror(struct tti_bench *b)
 {
+    if (b->options->offset > 0) {
+        return tti_bench_print_error(b, "--offset", "the buffers of this backend lie on a device; leave out --offset");
+    }
     b->mirror = calloc(1, b->capacity);
     if (!b->mirror) {
         return tti_bench_print_error(b, "start", "no memory for a buffer in host memory");
@@ -61,19 +65,21 @@ bool tti_bench_open_memory(struct tti_bench *b, bool heap)
         if (!(on_device ? open_device(b, heap, &memory) : open_host(b, heap, &memory))) {
             return false;
         }
-        *memories[i] = memory;
+        *memories[i] = (unsigned char *)memory + b->options->offset;
     }
     return true;
 }
 
 void tti_bench_close_memory(struct tti_bench *b, bool heap)
 {
-    if (heap) {
-        tutti_free(b->group, b->left, NULL);
-        tutti_free(b->group, b->right, NULL);
-    } else if (!b->arena) {
-        free(b->left);
-        free(b->right);
+    unsigned char *const buffers[] = {b->left, b->right};
+    for (int i = 0; i < 2 && buffers[i]; i++) {
+        unsigned char *const memory = buffers[i] - b->options->offset;
+        if (heap) {
+            tutti_free(b->group, memory, NULL);
+        } else if (!b->arena) {
+            free(memory);
+        }
     }
     tti_arena_close(b->arena);
     free(b->mirror);

@@ -7,9 +7,9 @@
 #include "backends/hier/steps/windows.h"
 
 #include <stdint.h>
-#include <string.h>
 
 #include "backends/hier/steps/slices.h"
+#include "kernels/kernels.h"
 #include "tensor/parts.h"
 
 enum { LINE = 64 };
@@ -86,7 +86,7 @@ static void copy_part(const struct tti_windows *w, size_t k, int32_t rank, const
     while (left > 0) {
         size_t n = left;
         unsigned char *at = tti_parts_at(parts, rank, joined, from, &n);
-        memcpy(back ? at : packed, back ? packed : at, n);
+        tti_copy_cached(back ? at : packed, back ? packed : at, n);
         from += n;
         packed += n;
         left -= n;
@@ -172,7 +172,7 @@ tutti_status tti_window_to_rail(struct tti_hier_call *c, const struct tti_window
         return exchange(c, w, from, shared, error);
     }
     if (from && bytes > 0) {
-        memcpy(shared, from, bytes);
+        tti_copy_cached(shared, from, bytes);
     }
     return TUTTI_OK;
 }
@@ -187,7 +187,7 @@ tutti_status tti_window_from_rail(struct tti_hier_call *c, const struct tti_wind
         return exchange(c, w, shared, to, error);
     }
     if (to && bytes > 0) {
-        memcpy(to, shared, bytes);
+        tti_copy_cached(to, shared, bytes);
     }
     return TUTTI_OK;
 }
