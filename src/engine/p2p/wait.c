@@ -337,6 +337,9 @@ bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns)
         }
         if (!tti_p2p_has_event(v)) {
             status = wait_for_event(v, until_ns);
+            if (p->e->ranks_per_cpu <= 1 && tti_p2p_has_event(v)) {
+                tti_p2p_spin_again(v); /* a peer that was late is at work now */
+            }
         } else if (round % ROUNDS_PER_CHECK == 0) { /* the deadline holds beside a busy peer, too */
             int64_t now = tti_now_ns();
             status = check_failures(p, now);
