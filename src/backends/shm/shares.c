@@ -11,6 +11,8 @@
  * an entry serves another group already. So nothing is sent when a group is closed (epoch-based reclamation). A rank
  * looks when it needs the next share of that kind.
  *
+ * tests/models/share_directory.pml checks offers, looks and reuse.
+ *
  * Cost of a share that is used again: a few hundred nanoseconds. A new one: some page faults and 2 system calls.
  */
 #include "backends/shm/shares.h"
