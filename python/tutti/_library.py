@@ -95,11 +95,12 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
                         ending.destroy()
         return 0
 
+    count = int32(ranks, "ranks")
     details, callback = ErrorStruct(), RANK_FUNCTION(rank)
     statuses: List[int] = []
 
     def run() -> None:
-        statuses.append(lib.tutti_run_threads(int32(ranks, "ranks"), callback, None, ctypes.addressof(details)))
+        statuses.append(lib.tutti_run_threads(count, callback, None, ctypes.addressof(details)))
 
     caller = threading.Thread(target=run, name="tutti-threads", daemon=True)
     caller.start()
@@ -108,7 +109,7 @@ def run_threads(ranks: int, function: Callable[[Group], T]) -> List[T]:
         raise problems[min(problems)]
     if statuses[0]:
         fail(statuses[0], details)
-    return [results[me] for me in range(ranks)]
+    return [results[me] for me in range(count)]
 
 
 def backends() -> Dict[str, Optional[str]]:

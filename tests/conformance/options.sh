@@ -56,6 +56,7 @@ expect 1 "^tutti check: --plugin /no/such/file.so: backend_load: .*/no/such/file
 expect 1 "no_entry.so exports no tutti_backend_entry: it is no plug-in$" "$tutti" check --plugin "$plugins/no_entry.so"
 expect 1 "built for ABI" "$tutti" bench --plugin "$plugins/other_abi.so"
 expect 0 'copying' "$tutti" info --plugin "$plugins/copying.so"
+expect 0 '^overlap: step/max = ' "$tutti" bench overlap -n 1 --step 1 -i 1 --chunks 1 --plugin "$plugins/copying.so" --backend copying
 cd "$plugins" || exit 1 # a name without a slash is one of the current folder
 expect 0 '^ +64 +16 +f32 +sum .* 0 ' "$tutti" bench all_reduce -n 1 -i 2 -b 64 -e 64 --plugin copying.so --backend copying
 cd - >/dev/null || exit 1

@@ -451,6 +451,12 @@ class Process(unittest.TestCase):
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             tutti.run_threads(2, lambda group: group.rank // 0)
 
+    def test_threads_of_a_bad_number(self):
+        for ranks, problem in ((0, tutti.InvalidArgument), (1 << 31, tutti.InvalidArgument), ("two", TypeError)):
+            with self.assertRaises(problem):
+                tutti.run_threads(ranks, lambda group: None)
+        self.assertEqual(tutti.run_threads(np.int64(2), lambda group: group.rank), [0, 1])
+
     def test_heap_of_threads(self):
         """Arrays outlive the threads that have made them, and their groups."""
 

@@ -12,7 +12,7 @@
 #include "repetitions.h"
 #include "time_limits.h"
 
-#define ROUNDS  repetitions(12)
+#define ROUNDS  12
 #define THREADS 3
 
 static tutti_group *world;
@@ -73,7 +73,7 @@ static void overlapping(void)
 {
     tutti_status status;
     const unsigned all = (1U << ranks) - 1;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < repetitions(ROUNDS); round++) {
         for (unsigned mask = 1; mask <= all; mask++) {
             tutti_group *g = make(world, mask, NULL, &status, &err);
             EXPECT_OK(status);
@@ -88,7 +88,7 @@ static void descending(void)
 {
     tutti_group *g = NULL;
     EXPECT_OK(tutti_group_split(world, 0, -me, NULL, &g, &err));
-    for (int i = 0; i < ROUNDS && failures == 0; i++) {
+    for (int i = 0; i < repetitions(ROUNDS) && failures == 0; i++) {
         tutti_group *next = NULL;
         EXPECT_OK(tutti_group_split(g, 7, i % 2 ? me : -me, NULL, &next, &err));
         EXPECT_OK(tutti_group_destroy(g, &err));
@@ -110,7 +110,7 @@ static void *beside(void *number)
     for (int32_t r = 0; r < ranks; r++) {
         list[r] = (r + thread) % ranks; /* another list for each thread */
     }
-    for (int i = 0; i < ROUNDS && wrong == 0; i++) {
+    for (int i = 0; i < repetitions(ROUNDS) && wrong == 0; i++) {
         wrong += tutti_group_create(world, list, ranks, NULL, &g, &e) != TUTTI_OK;
         wrong += wrong == 0 && use(g, 10 * thread + i, &e) != TUTTI_OK;
         wrong += wrong == 0 && tutti_group_destroy(g, &e) != TUTTI_OK;

@@ -7,7 +7,7 @@
 #include "common/options.h"
 #include "tools.h"
 
-enum { OPTION_STEP = 256, OPTION_CHUNKS, OPTION_BACKEND };
+enum { OPTION_STEP = 256, OPTION_CHUNKS, OPTION_BACKEND, OPTION_PLUGIN };
 
 static const struct argp_option argp_options[] = {
     {"ranks", 'n', "N", 0, "Start N ranks, 1 to 1024 (default: one per CPU, at least 2); not inside a launcher", 0},
@@ -18,6 +18,7 @@ static const struct argp_option argp_options[] = {
      0},
     {"backend", OPTION_BACKEND, "NAME", 0,
      "Use this backend below the limited link (default auto); local: the ranks are threads, on shm", 0},
+    {"plugin", OPTION_PLUGIN, "FILE", 0, "Load the backend in this plug-in file; --backend chooses it by its name", 0},
     {"json", 'J', "FILE", 0, "Also write the results to FILE, as JSON", 0},
     {0}};
 
@@ -54,6 +55,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_BACKEND:
         options->backend = argument;
+        return 0;
+    case OPTION_PLUGIN:
+        tti_plugin_option(state, argument);
         return 0;
     case 'J':
         options->json = argument;
