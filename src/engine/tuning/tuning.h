@@ -31,9 +31,9 @@ struct tti_tuning {
     uint64_t stream_copied;     /* copied out of a stage by an all_gather, or out of a ring of messages */
     uint64_t stream_all_to_all; /* copied out of a stage by an all_to_all */
     uint64_t stream_folded;
-    uint64_t claims_near; /* not 0: the only reader of a line claims it if the writer is near (memory/copy.h) ... */
-    uint64_t claims_far;  /* ... or far */
-    uint64_t yield_ns;    /* these three from the profile */
+    uint64_t claims;        /* not 0: the only reader of a line claims it (memory/copy.h) */
+    uint64_t stream_to_far; /* not 0: messages to a far receiver go into the ring past the caches */
+    uint64_t yield_ns;      /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;
 };

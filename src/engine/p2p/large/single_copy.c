@@ -38,14 +38,24 @@ static uint64_t cost_of(const struct tti_engine *e, double ticks_a_byte)
     return ps <= 0 ? 0 : ps < 1 ? 1 : ps < COST_MOST ? (uint64_t)ps : (uint64_t)COST_MOST;
 }
 
+static uint64_t costs_of_peer(const struct tti_engine *e, int peer)
+{
+    /* relaxed, as the store in tti_p2p_publish_costs: a hint */
+    return atomic_load_explicit(&tti_pair(e, peer, e->rank)->costs, memory_order_relaxed);
+}
+
+bool tti_p2p_is_far_from(const struct tti_engine *e, int peer)
+{
+    return costs_of_peer(e, peer) != TTI_PAIR_NEAR;
+}
+
 static bool kernel_copy_pays(struct tti_engine *e, int peer, uint64_t bytes)
 {
     if (e->tuning.single_copy_at_any_distance != 0) {
         return bytes >= e->tuning.single_copy;
     }
     struct tti_peer *p = &e->p2p->peers[peer];
-    /* relaxed, as the store in tti_p2p_publish_costs: a hint */
-    const uint64_t costs = atomic_load_explicit(&tti_pair(e, peer, e->rank)->costs, memory_order_relaxed);
+    const uint64_t costs = costs_of_peer(e, peer);
     if (costs == TTI_PAIR_NEAR) {
         return false;
     }

@@ -15,7 +15,9 @@ bool tti_p2p_refuses_offer(struct tti_engine *e, int peer, const struct tti_inco
 tutti_status tti_p2p_fetch_single_copy(struct tti_engine *e, int peer, struct tti_incoming *m);
 /* Whether messages take the cheaper one of the ring and the kernel's copy, so that both have to be measured. */
 bool tti_p2p_compares_costs(const struct tti_engine *e);
-/* Publishes the costs for the peer, if this rank is far from it and they have changed. */
+/* Publishes for the peer whether this rank is far from it, and the costs then, if they have changed. */
 void tti_p2p_publish_costs(struct tti_engine *e, int peer);
+/* Whether the peer has published that it is far from this rank. */
+bool tti_p2p_is_far_from(const struct tti_engine *e, int peer);
 
 #endif

@@ -204,8 +204,7 @@ static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming 
 static inline void claim_chunk(const struct tti_engine *e, const struct tti_peer *p, const struct tti_record *record,
                                const unsigned char *chunk)
 {
-    const bool pays = (p->far ? e->tuning.claims_far : e->tuning.claims_near) != 0;
-    if (pays && p->writable && record->here >= TTI_CLAIM_FROM &&
+    if (e->tuning.claims != 0 && p->writable && record->here >= TTI_CLAIM_FROM &&
         record->place + record->here <= e->layout.ring_window) {
         tti_claim_lines(chunk, record->here);
     }

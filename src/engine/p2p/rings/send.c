@@ -204,7 +204,11 @@ static inline bool put(struct tti_engine *e, int peer, const tutti_op *op, const
         tti_copy(to, op->shape, c->shape);
     }
     const uint64_t begun = tti_p2p_write_begin(e, peer, c->data);
-    tti_copy(to + c->shape, c->from, c->data);
+    if (tti_p2p_streams_chunk(e, peer, number, c->data)) {
+        tti_copy_stream(to + c->shape, c->from, c->data);
+    } else {
+        tti_copy(to + c->shape, c->from, c->data);
+    }
     if (begun != 0) {
         tti_p2p_write_end(e, peer, begun, c->data);
     }

@@ -48,7 +48,7 @@ static void a_message_that_was_not_kept_stays(void **state)
     tutti_error e;
     assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
     for (int r = 0; r < 2; r++) {
-        c.engines[r]->tuning.claims_near = c.engines[r]->tuning.claims_far = 1;
+        c.engines[r]->tuning.claims = 1;
         c.engines[r]->populate = populate;
     }
     for (int i = 0; i < COUNT; i++) {

@@ -2,8 +2,8 @@
 /* tutti-test: timeout=120 */
 /*
  * Where in a pair's ring the chunks of messages lie: long ones use the whole ring where ranks share CPUs, short ones
- * that are read at once its first part, all others the window. And which lines the receiver claims after it has read
- * them.
+ * that are read at once its first part, all others the window. Which lines the receiver claims after it has read them.
+ * And which chunks the sender writes past the caches.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "engine/p2p/large/single_copy.h"
+#include "engine/p2p/rings/chunk_times.h"
 #include "engine/p2p/rings/recv.h"
 #include "engine/p2p/rings/send.h"
 #include "unit/engine/p2p/p2p_support.h"
@@ -318,7 +320,7 @@ static void lines_behind_the_window_are_not_claimed(void **state)
     size_t behind = 0;
     assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
     for (int r = 0; r < 2; r++) {
-        c.engines[r]->tuning.claims_near = c.engines[r]->tuning.claims_far = 1;
+        c.engines[r]->tuning.claims = 1;
         c.engines[r]->tuning.single_copy_messages = 0;
         c.engines[r]->ranks_per_cpu = 2;
         c.engines[r]->populate = populate;
@@ -347,7 +349,7 @@ static void lines_that_were_read_are_claimed(void **state)
         size_t lines;
         assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < 2; r++) {
-            c.engines[r]->tuning.claims_near = c.engines[r]->tuning.claims_far = claims;
+            c.engines[r]->tuning.claims = claims;
             c.engines[r]->populate = populate;
             c.engines[r]->commit_user = &writable;
         }
@@ -362,7 +364,9 @@ static void lines_that_were_read_are_claimed(void **state)
     }
 }
 
-/* Enough chunks for a sample of the distance. */
+/* ---- streams to far receivers ------------------------------------------------------------------------------------ */
+
+/* Enough records for a sample of the distance, whichever of them are large. */
 static int of_ones_often(struct cluster *c, int rank)
 {
     int failures = 0;
@@ -372,32 +376,34 @@ static int of_ones_often(struct cluster *c, int rank)
     return failures;
 }
 
-/* The receiver measures how far away the sender is, and claims lines if that pays there. */
-static void the_distance_decides_about_claims(void **state)
+/* The receiver measures how far away the sender is, and tells it. To a far one large chunks go past the caches if that
+ * pays, but for one record in each 17 in a row, by which the receiver goes on measuring. */
+static void chunks_to_a_far_receiver_are_streamed(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
         const bool far = i % 2 != 0;
-        const bool pays_far = i / 2 != 0;
-        bool writable = true;
+        const bool pays = i / 2 != 0;
         struct cluster c;
-        size_t lines;
+        int streamed = 0;
         assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < 2; r++) {
-            c.engines[r]->tuning.claims_far = pays_far;
-            c.engines[r]->tuning.claims_near = !pays_far;
-            c.engines[r]->tuning.single_copy_messages = 0;
-            c.engines[r]->populate = populate;
-            c.engines[r]->commit_user = &writable;
+            c.engines[r]->tuning.stream_to_far = pays;
+            c.engines[r]->tuning.single_copy_messages = !pays; /* a reason to measure, too */
         }
         struct tti_peer *sender = &c.engines[1]->p2p->peers[0];
-        sender->line_ticks = far ? 1e12 : 1e-6; /* an average that a few readings do not change */
         sender->far = !far;
+        tti_p2p_publish_costs(c.engines[1], 0);
+        assert_int_equal(tti_p2p_is_far_from(c.engines[0], 1), !far);
+        sender->line_ticks = far ? 1e12 : 1e-6; /* an average that a few readings do not change */
         assert_int_equal(cluster_run(&c, of_ones_often), 0);
         assert_int_equal(sender->far, far);
-        const size_t zeros = claimed(&c, sender->read - 1, &lines); /* the last one lies in its slot */
-        assert_true(lines > 100);
-        assert_int_equal(zeros, far == pays_far ? lines : 0);
+        assert_int_equal(tti_p2p_is_far_from(c.engines[0], 1), far);
+        for (uint64_t number = 1000; number < 1017; number++) {
+            streamed += tti_p2p_streams_chunk(c.engines[0], 1, number, TTI_SMALL);
+            assert_false(tti_p2p_streams_chunk(c.engines[0], 1, number, TTI_SMALL / 4));
+        }
+        assert_int_equal(streamed, far && pays ? 16 : 0);
         cluster_close(&c);
     }
 }
@@ -410,7 +416,7 @@ int main(void)
         cmocka_unit_test(short_messages_stay_in_the_caches),
         cmocka_unit_test(lines_that_were_read_are_claimed),
         cmocka_unit_test(lines_behind_the_window_are_not_claimed),
-        cmocka_unit_test(the_distance_decides_about_claims),
+        cmocka_unit_test(chunks_to_a_far_receiver_are_streamed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

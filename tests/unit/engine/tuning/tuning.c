@@ -219,8 +219,8 @@ static void test_caches(void **state)
     assert_true(fit(2, 2, &p).packets <= fit(2, 2, &p).packets_root);
     assert_true(fit(3, 3, &p).packets_root > fit(2, 2, &p).packets_root);
     assert_int_equal(fit(16, 16, &p).stream_copied, TTI_TUNING_NEVER); /* as on Zen 4: the streams do not gain */
-    assert_int_equal(fit(2, 2, &p).claims_near, 0);
-    assert_int_equal(fit(2, 2, &p).claims_far, 1);
+    assert_int_equal(fit(2, 2, &p).claims, 0);
+    assert_int_equal(fit(2, 2, &p).stream_to_far, 1);
     p.model = TTI_MODEL_ZEN_5;
     assert_int_equal(fit(2, 2, &p).stage_far, 0);
     assert_int_equal(fit(2, 2, &p).stage_small, p.l2_bytes / 2);
@@ -241,18 +241,19 @@ static void test_caches(void **state)
     assert_true(fit(3, 3, &p).one_shot < fit(3, 3, &p).window);
     assert_int_equal(fit(16, 16, &p).single_copy, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 16, &p).single_copy_messages, 0);
-    assert_int_equal(fit(2, 2, &p).claims_near + fit(2, 2, &p).claims_far, 0);
+    assert_int_equal(fit(2, 2, &p).claims + fit(2, 2, &p).stream_to_far, 0);
     p.model = TTI_MODEL_INTEL;
     assert_int_equal(fit(4, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 4, &p).single_copy, 64 << 20);
     assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
     assert_int_equal(fit(2, 2, &p).single_copy_messages, 1);
-    assert_int_equal(fit(2, 2, &p).claims_near + fit(2, 2, &p).claims_far, 0);
+    assert_int_equal(fit(2, 2, &p).claims + fit(2, 2, &p).stream_to_far, 0);
     p.model = TTI_MODEL_OTHER;
     assert_int_equal(fit(4, 4, &p).single_copy, TTI_TUNING_NEVER);
     assert_int_equal(fit(16, 16, &p).single_copy, 1 << 20);
     assert_int_equal(fit(2, 2, &p).single_copy_messages, 1);
-    assert_int_equal(fit(2, 2, &p).claims_near + fit(2, 2, &p).claims_far, 2);
+    assert_int_equal(fit(2, 2, &p).claims, 1);
+    assert_int_equal(fit(2, 2, &p).stream_to_far, 0);
 }
 
 static void test_wishes(void **state)
