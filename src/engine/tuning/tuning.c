@@ -197,8 +197,8 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
-/* What a model gains by, as measured. Claims and a small ring were not measured on Intel's CPUs, nor were streams to far
- * receivers on others than Zen 3. */
+/* What a model gains by, as measured. Claims and a small ring were not measured on Intel's CPUs, streams to far
+ * receivers on Zen 3 only. */
 struct model {
     bool far_ring;
     bool claims;

@@ -3,10 +3,10 @@
  * What the chunks of messages cost, as this rank measures it for one in TIMED_EVERY: far ranks choose between the ring
  * and the kernel by it (p2p/large/single_copy.c).
  *
- * And how far away the writer of the chunks is. On some CPUs the chunks to a far receiver go past the caches: its copies
- * of the lines are dropped without a transfer, and it finds the new ones in memory (docs/decisions/0054). Lines in
- * memory do not show where their writer is. So the receiver measures one record in SAMPLED_EVERY, whose chunk the sender
- * stores in the ordinary way.
+ * And how far away the writer of the chunks is. On some CPUs the chunks to a far receiver go past the caches: its
+ * copies of the lines are dropped without a transfer, and it finds the new ones in memory (docs/decisions/0054). Lines
+ * in memory do not show where their writer is. So the receiver measures one record in SAMPLED_EVERY, whose chunk the
+ * sender stores in the ordinary way.
  */
 #include "engine/p2p/rings/chunk_times.h"
 
