@@ -18,11 +18,8 @@ void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine
     v->fresh = false;
     v->ready = false;
     v->count = 0;
-    tti_p2p_spin_again(v);
-}
-
-void tti_p2p_spin_again(struct tti_p2p_wait_monitor *v)
-{
+    v->spins = true;
+    v->spins_in_vain = 0;
     v->yield_count = 0;
     v->yields = (struct tti_yields){.now_ns = 0};
     v->yield_until = 0;

@@ -14,18 +14,18 @@ struct tti_p2p_wait_monitor {
     bool ready;            /* there is more to do at once */
     int count;
     uint32_t completed_seen;
-    /* of this wait; where ranks share CPUs, of all waits together: once its yields are in vain, each of them sleeps */
+    bool spins; /* the next wait begins with a spin */
+    unsigned spins_in_vain;
+    /* of all waits together: once its yields are in vain, each of them sleeps */
     uint32_t yield_count;
     struct tti_yields yields;
     int64_t yield_until;
-    bool spun; /* in vain, in the first one of them */
+    bool spun; /* in vain, before the first yield */
     uint64_t seen[TTI_MAX_RANKS];
     struct tti_awaited awaited[TTI_MAX_RANKS];
 };
 
 void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine *e, struct tti_posting *p);
-/* The next wait begins with a spin. */
-void tti_p2p_spin_again(struct tti_p2p_wait_monitor *v);
 /* Fills in the words by which peers let the posting's requests go on. The caller holds the lock. */
 void tti_p2p_watch_peers(struct tti_p2p_wait_monitor *v);
 /* Whether one of these words has changed, or a request has ended. */

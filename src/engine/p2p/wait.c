@@ -20,6 +20,7 @@
 #define EAGER_POLLS      64 /* without a pause */
 #define EAGER_YIELDS     16 /* for one record only */
 #define YIELDS_PER_DRAIN 8
+#define SPINS_IN_VAIN    4 /* for one posting: then the peer may need this very CPU */
 #define TESTS_PER_DRAIN  16
 
 bool tti_p2p_await_record(const struct tti_engine *e, int peer, uint64_t number)
@@ -282,7 +283,7 @@ static tutti_status wait_for_event(struct tti_p2p_wait_monitor *v, int64_t until
 {
     struct tti_engine *e = v->e;
     const unsigned full = v->p && v->count <= 2 ? e->spin_polls : e->spin_polls / 4;
-    const unsigned polls = v->yield_until != 0 ? 0 : tti_spin_polls(&e->p2p->spin, full);
+    const unsigned polls = v->spins ? tti_spin_polls(&e->p2p->spin, full) : 0;
     for (unsigned i = 0; i < polls; i++) {
         if (i >= EAGER_POLLS) {
             tti_backoff();
@@ -293,6 +294,8 @@ static tutti_status wait_for_event(struct tti_p2p_wait_monitor *v, int64_t until
         }
     }
     v->spun = v->spun || polls > 0;
+    v->spins_in_vain += v->spins;
+    v->spins = false;
     int64_t now = tti_now_ns();
     uint32_t alarm = v->p ? 0 : e->p2p->worker_alarm_seen; /* only the worker waits without a posting */
     int64_t deadline = until_ns;
@@ -337,9 +340,9 @@ bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns)
         }
         if (!tti_p2p_has_event(v)) {
             status = wait_for_event(v, until_ns);
-            if (p->e->ranks_per_cpu <= 1 && tti_p2p_has_event(v)) {
-                tti_p2p_spin_again(v); /* a peer that was late is at work now */
-            }
+            /* a peer that was late is at work now */
+            v->spins =
+                v->spins || (p->e->ranks_per_cpu <= 1 && v->spins_in_vain < SPINS_IN_VAIN && tti_p2p_has_event(v));
         } else if (round % ROUNDS_PER_CHECK == 0) { /* the deadline holds beside a busy peer, too */
             int64_t now = tti_now_ns();
             status = check_failures(p, now);
