@@ -21,7 +21,8 @@ from pathlib import Path
 # From the bottom to the top. A new room is given its place here.
 LAYERS = [
     {"base"},
-    {"store", "kernels", "tensor", "diag"},
+    {"kernels"},
+    {"store", "tensor", "diag"},
     {"device"},  # packs strided tensors by what tensor knows of them
     {"engine"},
     {"backends"},

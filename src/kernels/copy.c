@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * memcpy without its worst case. From 2 KiB on, the C library uses `rep movsb` if the processor reports it as fast.
- * AMD Zen 3 and 4 then copy 15 to 25 times slower when the destination is less than 32 bytes ahead of the source within
+ * AMD Zen 3 and 4 then copy 15 to 30 times slower when the destination is less than 32 bytes ahead of the source within
  * the page (glibc bug 30994). That is common: large tensors of malloc begin 16 bytes behind a page, and staging memory
  * begins at one.
  *

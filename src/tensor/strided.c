@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Strided tensors. A layout is first reduced to the fewest dimensions: those of length 1 are dropped, adjacent ones
- * merged. A counter walks through the rest. The innermost dimension is a row, copied by memcpy if its elements are
- * adjacent. Cost: one memcpy for each row of a slice of a matrix.
+ * merged. A counter walks through the rest. The innermost dimension is a row, copied at once if its elements are
+ * adjacent. Cost: one copy for each row of a slice of a matrix.
  */
 #include "tensor/strided.h"
 
 #include <string.h>
+
+#include "kernels/kernels.h"
 
 struct layout {
     int32_t ndim;
@@ -65,7 +67,7 @@ static inline __attribute__((always_inline)) void copy_elements(char *dst, int64
 static void copy_row(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t count, size_t size)
 {
     if (dst_stride == (int64_t)size && src_stride == (int64_t)size) {
-        memcpy(dst, src, (size_t)count * size);
+        tti_copy_cached(dst, src, (size_t)count * size);
         return;
     }
     switch (size) {

@@ -6,11 +6,12 @@
  * serve one group after the other. The entry of a group is the first one of its places that is not in use. A rank
  * offers its share, looks for the peer's, uses it, and releases its own. Unless PATIENT, it may give up after any look
  * that finds nothing. Then both agree by the store: if neither has the group, their shares are used again; otherwise
- * the rank that gave up uses its share no more, and ends.
+ * the rank that gave up uses its share no more, and ends. Once, rank 0 also serves a group in which rank 1 is not, with
+ * the share and the entry that the next group has.
  *
  * Abstracted: a share's memory is the number of the group that it serves; 0 = cleared. Memory is sequentially
  * consistent: shares.c has release and acquire where the order of its stores and loads matters. A rank without a share
- * waits for one instead of making one. Ranks do not die.
+ * waits for one instead of making one. A group has two members, ranks make one after the other, and none dies.
  *
  * Proved: a rank finds the share that serves the very group it forms, and as long as it uses that, its owner gives it to
  * no other group and does not clear it. A share can be used again in the end: no rank waits for ever (no invalid end
@@ -22,6 +23,7 @@
  * config SHARES=2 PATIENT
  * mutant NO_SECOND_LOOK assertion: the state is not read again after the fields
  * mutant NUMBER_ONLY assertion: of the state only the number of uses is compared
+ * mutant KIND_ONLY assertion: of the state only the kind is compared
  * mutant TAKEN_AT_ONCE SHARES=2 assertion: an entry is visible from its taking on, with the fields of its last group
  * mutant NO_NUMBER PATIENT end: a share counts as used as long as the peer's entry is offered, to whichever group
  * mutant REUSE_AT_ONCE assertion: a released share serves the next group without a look at the peer's entry
@@ -32,6 +34,7 @@
 #endif
 #define GROUPS  3
 #define ENTRIES SHARES
+#define OTHER   99 /* the group in which the other rank is not */
 
 #define FREE      0
 #define OFFERED   1
@@ -83,8 +86,7 @@ inline take_share()
     :: busy[1] && released[1] && IS_OVER(1) -> share = 1; reuse(1)
 #endif
     fi;
-    busy[share] = true;
-    serves[OWN_SHARE(share)] = group
+    busy[share] = true
 }
 
 inline take_entry()
@@ -100,9 +102,10 @@ inline take_entry()
 #endif
 }
 
-inline offer()
+inline offer(number)
 {
-    serial[OWN_ENTRY(entry[share])] = group;
+    serves[OWN_SHARE(share)] = number;
+    serial[OWN_ENTRY(entry[share])] = number;
     offset[OWN_ENTRY(entry[share])] = share;
     state[OWN_ENTRY(entry[share])] = STATE(taken[share], OFFERED)
 }
@@ -118,8 +121,12 @@ inline find(place)
 #ifdef NUMBER_ONLY
         found = TAKEN(state[PEER_ENTRY(place)]) == TAKEN(seen)
 #else
+#ifdef KIND_ONLY
+        found = KIND(state[PEER_ENTRY(place)]) == KIND(seen)
+#else
 #ifndef NO_SECOND_LOOK
         found = state[PEER_ENTRY(place)] == seen
+#endif
 #endif
 #endif
     :: else
@@ -136,16 +143,25 @@ proctype Rank(byte me)
 {
     byte group = 1;
     byte share, at, seen, place;
-    bool found, has;
+    bool found, has, served_other;
     /* of the own entries and shares */
     bool in_use[ENTRIES], busy[SHARES], released[SHARES];
     byte entry[SHARES], taken[SHARES], peer_entry[SHARES], peer_taken[SHARES];
     do
     :: group > GROUPS -> break
     :: else ->
+        if
+        :: me == 0 && !served_other ->
+            served_other = true;
+            take_share();
+            take_entry();
+            offer(OTHER);
+            reuse(share)
+        :: true
+        fi;
         take_share();
         take_entry();
-        offer();
+        offer(group);
         has = false;
         place = group % ENTRIES;
         do

@@ -156,7 +156,7 @@ check_bench_refuses "^tutti bench: -i takes a number from 1 to 1000000, not '0'\
 check_bench_refuses "unrecognized option '--warmup'" --warmup 3
 check_bench_refuses "^tutti bench: --placement takes private or heap, not 'stack'\$" --placement stack
 check_bench_refuses "^tutti bench: --offset takes a number from 0 to 4095, not '4096'\$" --offset 4096
-check_bench_refuses '^tutti bench: --offset 12: tensors of f64 begin at a multiple of 8 bytes$' -d f64 --offset 12
+check_bench_refuses '^tutti bench: --offset 12: buffers for f64 begin at a multiple of 8 bytes$' -d f64 --offset 12
 check_bench_refuses '^tutti bench: --beside, --roofline and --offset are for host memory; leave out --device$' \
     --device cuda --offset 16
 check_bench_refuses "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo

@@ -12,7 +12,7 @@
 #define TTI_BENCH_BATCH      20   /* calls that are timed together ... */
 #define TTI_BENCH_SMALL      4096 /* ... below this size */
 #define TTI_BENCH_SIZES      64   /* that --sizes takes at most */
-#define TTI_BENCH_PAGE       4096 /* buffers begin at one, or an offset behind it */
+#define TTI_BENCH_PAGE       4096 /* bytes */
 
 struct tti_bench_options {
     bool overlap;       /* `tutti bench overlap` instead of a collective */

@@ -65,7 +65,7 @@ static const struct argp_option argp_options[] = {
     {"placement", OPTION_PLACEMENT, PLACEMENTS, 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
     {"offset", OPTION_OFFSET, "BYTES", 0,
-     "Begin all buffers so many bytes behind a page, 0 to 4095 (default 0; those of malloc begin 16 bytes behind)", 0},
+     "Begin the buffers so many bytes behind a page, 0 to 4095 (default 0; those of malloc begin 16 bytes behind)", 0},
     {"wire", OPTION_WIRE, TTI_TOOL_WIRES, 0,
      "all_reduce of f32: send bf16, half of the bytes, or fp8, a quarter; the peer of --beside sends all of them "
      "(default full)",
@@ -198,9 +198,10 @@ static void judge(struct argp_state *state, const struct tti_bench_options *opti
         argp_error(state, "--beside, --roofline and --offset are for host memory; leave out --device");
     }
     const size_t item = tutti_dtype_size(options->dtype);
-    if (options->offset % item != 0) {
-        argp_error(state, "--offset %zu: tensors of %s begin at a multiple of %zu bytes", options->offset,
-                   tutti_dtype_name(options->dtype), item);
+    const size_t unit = item < sizeof(float) ? sizeof(float) : item; /* the roofline's are floats */
+    if (options->offset % unit != 0) {
+        argp_error(state, "--offset %zu: buffers for %s begin at a multiple of %zu bytes", options->offset,
+                   tutti_dtype_name(options->dtype), unit);
     }
 }
 

@@ -87,7 +87,7 @@ void tti_p2p_watch_peers(struct tti_p2p_wait_monitor *v)
     }
 }
 
-bool tti_p2p_has_event(const struct tti_p2p_wait_monitor *v)
+bool tti_p2p_peer_has_moved(const struct tti_p2p_wait_monitor *v)
 {
     if (v->ready) {
         return true;
@@ -98,5 +98,11 @@ bool tti_p2p_has_event(const struct tti_p2p_wait_monitor *v)
             return true;
         }
     }
-    return atomic_load_explicit(&v->e->p2p->completed, memory_order_acquire) != v->completed_seen;
+    return false;
+}
+
+bool tti_p2p_has_event(const struct tti_p2p_wait_monitor *v)
+{
+    return tti_p2p_peer_has_moved(v) ||
+           atomic_load_explicit(&v->e->p2p->completed, memory_order_acquire) != v->completed_seen;
 }

@@ -28,7 +28,9 @@ struct tti_p2p_wait_monitor {
 void tti_p2p_wait_monitor_init(struct tti_p2p_wait_monitor *v, struct tti_engine *e, struct tti_posting *p);
 /* Fills in the words by which peers let the posting's requests go on. The caller holds the lock. */
 void tti_p2p_watch_peers(struct tti_p2p_wait_monitor *v);
-/* Whether one of these words has changed, or a request has ended. */
+/* Whether one of these words has changed. */
+bool tti_p2p_peer_has_moved(const struct tti_p2p_wait_monitor *v);
+/* The same, or whether a request of this rank has ended. */
 bool tti_p2p_has_event(const struct tti_p2p_wait_monitor *v);
 
 #endif

@@ -16,7 +16,7 @@
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
 
-#define ROUNDS_PER_CHECK 16 /* of rounds with progress, one reads the clock */
+#define ROUNDS_PER_CHECK 16 /* one of them reads the clock, however short the waits are */
 #define EAGER_POLLS      64 /* without a pause */
 #define EAGER_YIELDS     16 /* for one record only */
 #define YIELDS_PER_DRAIN 8
@@ -342,8 +342,9 @@ bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns)
             status = wait_for_event(v, until_ns);
             /* a peer that was late is at work now */
             v->spins =
-                v->spins || (p->e->ranks_per_cpu <= 1 && v->spins_in_vain < SPINS_IN_VAIN && tti_p2p_has_event(v));
-        } else if (round % ROUNDS_PER_CHECK == 0) { /* the deadline holds beside a busy peer, too */
+                v->spins || (p->e->ranks_per_cpu <= 1 && v->spins_in_vain < SPINS_IN_VAIN && tti_p2p_peer_has_moved(v));
+        }
+        if (status == TUTTI_OK && round % ROUNDS_PER_CHECK == 0) { /* the deadline holds beside a busy peer, too */
             int64_t now = tti_now_ns();
             status = check_failures(p, now);
             status = status == TUTTI_OK && now >= p->deadline_ns ? timed_out(p, now) : status;

@@ -5,8 +5,6 @@
 
 #include "bench/bench.h"
 
-#define TTI_BENCH_PAGE 4096 /* bytes */
-
 struct tti_bench_page {
     unsigned char *memory; /* zero at first; NULL on every rank if one rank could not get it */
 };

@@ -53,11 +53,13 @@ static const char *placement(bool heap)
 static json_t *table_config(const struct tti_bench *b, const struct tti_bench_machine *machine)
 {
     const struct tti_bench_options *o = b->options;
-    json_t *config = json_pack(
-        "{s:I, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:I, s:s}", "min_bytes", (json_int_t)o->least, "max_bytes",
-        (json_int_t)o->most, "factor", (json_int_t)o->factor, "type", tutti_dtype_name(o->dtype), "redop",
-        tutti_reduce_op_name(o->op), "root", o->root, "async", (int)o->async, "persistent", (int)o->persistent,
-        "placement", placement(o->heap), "offset", (json_int_t)o->offset, "wire", tti_tool_wire_name(o->wire));
+    /* that of the buffer, so that a file shows whether the option had its effect */
+    const uintptr_t offset = b->arena ? 0 : (uintptr_t)b->left % TTI_BENCH_PAGE;
+    json_t *config = json_pack("{s:I, s:I, s:I, s:s, s:s, s:i, s:b, s:b, s:s, s:I, s:s}", "min_bytes",
+                               (json_int_t)o->least, "max_bytes", (json_int_t)o->most, "factor", (json_int_t)o->factor,
+                               "type", tutti_dtype_name(o->dtype), "redop", tutti_reduce_op_name(o->op), "root",
+                               o->root, "async", (int)o->async, "persistent", (int)o->persistent, "placement",
+                               placement(o->heap), "offset", (json_int_t)offset, "wire", tti_tool_wire_name(o->wire));
     if (b->beside) {
         config = merge(config, json_pack("{s:{s:s, s:o, s:o}}", "peer", "name", b->beside->name, "version",
                                          text(b->beside->version, strlen(b->beside->version)), "settings",

@@ -16,7 +16,7 @@
 
 #define LARGE         8192u /* bytes of a chunk: shorter ones are not measured, and not streamed */
 #define TIMED_EVERY   16u   /* of those that do not begin a message, which are not read cold, or that are written */
-#define SAMPLED_EVERY 17u   /* records: odd, so that it is not always the same chunk of a message */
+#define SAMPLED_EVERY 16u   /* records, on average */
 #define FAR_NS        90.0  /* to read a line that the sender has just written: near 25 to 65, far 110 to 350 */
 #define HYSTERESIS    1.1
 
@@ -25,9 +25,10 @@ static bool distance_matters(const struct tti_engine *e)
     return tti_p2p_compares_costs(e) || e->tuning.stream_to_far != 0;
 }
 
+/* By a hash (Fibonacci hashing), so that no pattern of records keeps the large ones out. */
 static bool is_sample(uint64_t number)
 {
-    return number % SAMPLED_EVERY == SAMPLED_EVERY / 2;
+    return number * UINT64_C(0x9E3779B97F4A7C15) < UINT64_MAX / SAMPLED_EVERY;
 }
 
 bool tti_p2p_streams_chunk(const struct tti_engine *e, int peer, uint64_t number, size_t bytes)

@@ -366,18 +366,41 @@ static void lines_that_were_read_are_claimed(void **state)
 
 /* ---- streams to far receivers ------------------------------------------------------------------------------------ */
 
-/* Enough records for a sample of the distance, whichever of them are large. */
-static int of_ones_often(struct cluster *c, int rank)
+#define RECORDS 128 /* 8 of which are measured, by the hash of their numbers */
+
+static bool measured[RECORDS + 1]; /* by number, which begins at 1 */
+
+/* Messages of one large record each. Rank 1 notes by which of them it has measured the distance. `far` is what it has
+ * found so far: an average that a reading changes, but does not turn round. */
+static int of_ones_noted(struct cluster *c, int rank, bool far)
 {
+    const double average = far ? 1e12 : 1e-6;
+    struct tti_peer *sender = &c->engines[1]->p2p->peers[0];
     int failures = 0;
-    for (int i = 0; i < 5; i++) {
-        failures += of_ones_each(c, rank);
+    for (int i = 1; i <= RECORDS; i++) {
+        if (rank == 1) {
+            sender->line_ticks = average;
+        }
+        failures += of_ones(c, rank, TTI_SMALL / 4);
+        if (rank == 1) {
+            measured[i] = sender->line_ticks != average;
+        }
     }
     return failures;
 }
 
+static int of_ones_near(struct cluster *c, int rank)
+{
+    return of_ones_noted(c, rank, false);
+}
+
+static int of_ones_far(struct cluster *c, int rank)
+{
+    return of_ones_noted(c, rank, true);
+}
+
 /* The receiver measures how far away the sender is, and tells it. To a far one large chunks go past the caches if that
- * pays, but for one record in each 17 in a row, by which the receiver goes on measuring. */
+ * pays, but for those by which the receiver measures. */
 static void chunks_to_a_far_receiver_are_streamed(void **state)
 {
     (void)state;
@@ -385,7 +408,7 @@ static void chunks_to_a_far_receiver_are_streamed(void **state)
         const bool far = i % 2 != 0;
         const bool pays = i / 2 != 0;
         struct cluster c;
-        int streamed = 0;
+        int samples = 0;
         assert_int_equal(cluster_open(&c, 2, 1, 16384, (struct waiting){1000, 20000, 0}), 0);
         for (int r = 0; r < 2; r++) {
             c.engines[r]->tuning.stream_to_far = pays;
@@ -395,15 +418,16 @@ static void chunks_to_a_far_receiver_are_streamed(void **state)
         sender->far = !far;
         tti_p2p_publish_costs(c.engines[1], 0);
         assert_int_equal(tti_p2p_is_far_from(c.engines[0], 1), !far);
-        sender->line_ticks = far ? 1e12 : 1e-6; /* an average that a few readings do not change */
-        assert_int_equal(cluster_run(&c, of_ones_often), 0);
+        assert_int_equal(cluster_run(&c, far ? of_ones_far : of_ones_near), 0);
         assert_int_equal(sender->far, far);
         assert_int_equal(tti_p2p_is_far_from(c.engines[0], 1), far);
-        for (uint64_t number = 1000; number < 1017; number++) {
-            streamed += tti_p2p_streams_chunk(c.engines[0], 1, number, TTI_SMALL);
+        for (uint64_t number = 1; number <= RECORDS; number++) {
+            samples += measured[number];
+            assert_int_equal(tti_p2p_streams_chunk(c.engines[0], 1, number, TTI_SMALL),
+                             far && pays && !measured[number]);
             assert_false(tti_p2p_streams_chunk(c.engines[0], 1, number, TTI_SMALL / 4));
         }
-        assert_int_equal(streamed, far && pays ? 16 : 0);
+        assert_int_equal(samples, RECORDS / 16);
         cluster_close(&c);
     }
 }
