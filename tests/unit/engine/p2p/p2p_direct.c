@@ -2,7 +2,8 @@
 /* tutti-test: timeout=60 */
 /*
  * A message that is received without a request, of which the later chunks are late: then the receive is posted, and the
- * message goes on into the same tensor. Here the test plays rank 1, which sends to rank 0.
+ * message goes on into the same tensor. Other messages may come meanwhile. Here the test plays rank 1, which sends to
+ * rank 0.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,8 +57,8 @@ static tutti_status receive(struct cluster *c, int32_t *data, tutti_message *mes
     return tti_engine_run_p2p(c->engines[0], ops, 1, timeout_ms, e);
 }
 
-/* Rank 0 has received a small message, so that it knows the rings; then a large one begins, as record 2. */
-static void open_with_a_beginning(struct cluster *c)
+/* Rank 0 has received a small message, so that it knows the rings. */
+static void open_with_a_message(struct cluster *c)
 {
     int32_t data;
     tutti_error e;
@@ -73,6 +74,12 @@ static void open_with_a_beginning(struct cluster *c)
                                      .ndim = 1,
                                      .kind = TTI_RECORD_FIRST});
     assert_int_equal(tti_engine_run_p2p(c->engines[0], ops, 1, 1000, &e), TUTTI_OK);
+}
+
+/* Then a large one begins, as record 2. */
+static void open_with_a_beginning(struct cluster *c)
+{
+    open_with_a_message(c);
     write_chunk(c, 2, 0);
 }
 
@@ -123,6 +130,54 @@ static void the_rest_never_comes(void **state)
     open_with_a_beginning(&c);
     assert_int_equal(receive(&c, data, NULL, 20, &e), TUTTI_TIMEOUT);
     assert_non_null(strstr(e.message, "rank 1"));
+    cluster_close(&c);
+}
+
+struct busy {
+    struct cluster *c;
+    _Atomic bool over;
+};
+
+/* Small messages with another tag. The next one is sent a moment after the last one was read, so that rank 0 always
+ * spins for it, and its spin always succeeds. */
+static void *send_others(void *user)
+{
+    struct busy *busy = user;
+    struct tti_p2p *p2p = busy->c->engines[0]->p2p;
+    for (uint64_t number = 2; !busy->over; number++) {
+        write_record(busy->c, number,
+                     (struct tti_record){.bytes = 4,
+                                         .place = TTI_IN_SLOT,
+                                         .here = 4,
+                                         .tag = TAG + 1,
+                                         .dtype = TUTTI_I32,
+                                         .ndim = 1,
+                                         .kind = TTI_RECORD_FIRST});
+        for (bool read = false; !read && !busy->over;) {
+            usleep(100);
+            pthread_mutex_lock(&p2p->lock);
+            read = p2p->peers[1].read >= number;
+            pthread_mutex_unlock(&p2p->lock);
+        }
+    }
+    return NULL;
+}
+
+static void the_deadline_holds_beside_a_busy_peer(void **state)
+{
+    (void)state;
+    static int32_t data[COUNT];
+    struct cluster c;
+    struct busy busy = {.c = &c};
+    tutti_error e;
+    pthread_t sender;
+    open_with_a_message(&c);
+    c.engines[0]->spin_polls = UINT32_MAX / 2;
+    c.engines[0]->ranks_per_cpu = 1;
+    assert_int_equal(pthread_create(&sender, NULL, send_others, &busy), 0);
+    assert_int_equal(receive(&c, data, NULL, 20, &e), TUTTI_TIMEOUT);
+    busy.over = true;
+    pthread_join(sender, NULL);
     cluster_close(&c);
 }
 
@@ -200,8 +255,11 @@ static void the_rest_is_discarded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rest_comes_late),       cmocka_unit_test(the_rest_never_comes),
-        cmocka_unit_test(the_rest_is_checked),       cmocka_unit_test(the_rest_is_discarded),
+        cmocka_unit_test(the_rest_comes_late),
+        cmocka_unit_test(the_rest_never_comes),
+        cmocka_unit_test(the_deadline_holds_beside_a_busy_peer),
+        cmocka_unit_test(the_rest_is_checked),
+        cmocka_unit_test(the_rest_is_discarded),
         cmocka_unit_test(small_chunks_are_received),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
