@@ -60,9 +60,9 @@ static inline void tti_copy_to_output(struct tti_lane *lane, void *dst, const vo
 }
 
 /* Makes this CPU the only owner of the lines of n bytes that only this rank reads. It stores a byte to each line. Their
- * content is not needed any more. On some CPUs (tuning.claims) a store to a line that another CPU has
- * read takes several times as long as one to a line that another CPU has stored to. So the next writer of these lines
- * gains (docs/decisions/0052). */
+ * content is not needed any more. On some CPUs (tuning.claims) a store to a line that another CPU has read takes
+ * several times as long as one to a line that another CPU has stored to. So the next writer of these lines gains
+ * (docs/decisions/0052). */
 static inline void tti_claim_lines(const unsigned char *from, size_t n)
 {
     unsigned char *const end = (unsigned char *)(uintptr_t)(from + n);
