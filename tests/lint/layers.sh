@@ -7,8 +7,8 @@ source=${TUTTI_SOURCE:?}
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
-mkdir -p "$tree"/src/{base,store,kernels,engine,backends/shm,backends/local,core,api} "$tree/tools"
-for header in base/a.h store/a.h kernels/a.h engine/a.h backends/all.h backends/shm/a.h backends/local/a.h core/a.h; do
+mkdir -p "$tree"/src/{base,store,kernels,tensor,engine,backends/shm,backends/local,core,api} "$tree/tools"
+for header in base/a.h store/a.h kernels/a.h tensor/a.h engine/a.h backends/all.h backends/shm/a.h backends/local/a.h core/a.h; do
     : >"$tree/src/$header"
 done
 : >"$tree/tools/tools.h"
@@ -43,13 +43,15 @@ accept backends/shm/b.c engine/a.h
 accept backends/shm/b.c a.h
 accept backends/shm/b.c backends/all.h
 accept engine/b.c kernels/a.h
+accept tensor/b.c kernels/a.h
 accept store/b.c base/a.h
 reject base/b.c store/a.h upward
 reject kernels/b.c engine/a.h upward
+reject kernels/b.c tensor/a.h upward
 reject engine/b.c core/a.h upward
 reject engine/b.c backends/shm/a.h upward
 reject core/b.c ../api/../tools/../src/core/missing.h "not found"
-reject store/b.c kernels/a.h sideways
+reject store/b.c tensor/a.h sideways
 reject backends/shm/b.c backends/local/a.h sideways
 reject backends/shm/b.c ../local/a.h sideways
 reject api/b.c ../../tools/tools.h "outside src"
