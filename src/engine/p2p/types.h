@@ -123,7 +123,7 @@ struct tti_peer {
     bool unreadable;               /* the kernel does not let this rank read its process's memory */
     /* what copies cost: p2p/rings/chunk_times.c */
     bool far;                /* it seems to have another third-level cache */
-    uint32_t chunks_read;    /* those that do not begin a message */
+    uint32_t chunks_read;    /* large ones in its ring that do not begin a message */
     uint32_t chunks_written; /* and in the own one */
     double line_ticks;       /* running averages: to read a cache line that it has written; */
     double read_ticks;       /* for each byte read from its ring, */
