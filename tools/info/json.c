@@ -113,13 +113,14 @@ static json_t *pack_thresholds(const struct tti_info *info)
     json_t *array = json_array();
     for (int i = 0; i < TTI_INFO_SIZES && array; i++) {
         const struct tti_tuning *t = &info->tunings[i];
-        array = append(
-            array,
-            json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "ranks", tti_info_ranks(i), "packets",
-                      (json_int_t)t->packets, "one_shot", (json_int_t)t->one_shot, "window", (json_int_t)t->window,
-                      "stage", (json_int_t)t->stage, "stage_far", (json_int_t)t->stage_far, "stage_small",
-                      (json_int_t)t->stage_small, "zero_copy", (json_int_t)t->zero_copy, "stream",
-                      t->stream_direct < TTI_TUNING_NEVER ? json_integer((json_int_t)t->stream_direct) : json_null()));
+        array = append(array, json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "ranks", tti_info_ranks(i),
+                                        "packets", (json_int_t)t->packets, "one_shot", (json_int_t)t->one_shot,
+                                        "window", (json_int_t)t->window, "stage", (json_int_t)t->stage, "stage_far",
+                                        (json_int_t)t->stage_far, "stage_small", (json_int_t)t->stage_small,
+                                        "zero_copy", (json_int_t)t->zero_copy, "stream",
+                                        t->streams[TTI_STREAM_DIRECT] < TTI_TUNING_NEVER
+                                            ? json_integer((json_int_t)t->streams[TTI_STREAM_DIRECT])
+                                            : json_null()));
     }
     return array;
 }

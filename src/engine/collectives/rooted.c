@@ -29,6 +29,7 @@
 #include "engine/arrival/attributes.h"
 #include "engine/collectives/rooted_exposed.h"
 #include "engine/collectives/zero_copy.h"
+#include "engine/memory/caches.h"
 #include "engine/memory/expose.h"
 #include "engine/memory/prefetch.h"
 #include "engine/memory/stage.h"
@@ -169,6 +170,14 @@ tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s,
     return lane->exposed ? write_nothing(lane, s, reader) : write_spans(lane, s, reader);
 }
 
+/* The caches hold no far stage, only tensors: as when those are copied directly. */
+static void reconsider_stores(struct tti_lane *lane, const struct tti_stream *s, int writer)
+{
+    if (lane->streams && tti_stage_peer_is_far(lane, writer)) {
+        tti_choose_stores(lane, s->op, false);
+    }
+}
+
 static void report(struct tti_lane *lane, const struct tti_stream *s, size_t k)
 {
     if (k + 1 < s->steps && (k + 1) % s->report == 0) {
@@ -189,6 +198,7 @@ tutti_status tti_stream_read_root(struct tti_lane *lane, const struct tti_stream
     if (lane->algorithm == TTI_ALGORITHM_ZERO_COPY) {
         return tti_exposed_read_root(lane, s, root);
     }
+    reconsider_stores(lane, s, root);
     for (size_t k = 0; k < s->steps; k++) {
         if ((status = tti_await_span(lane, root, k, k + 1)) != TUTTI_OK) {
             return status;
@@ -255,6 +265,7 @@ tutti_status tti_stream_read_leaves(struct tti_lane *lane, const struct tti_stre
         return tti_exposed_gather(lane, s);
     }
     lane->algorithm = algorithm_of_root(lane, s);
+    reconsider_stores(lane, s, lane->engine->rank == 0 ? 1 : 0); /* one leaf stands for all */
     for (size_t k = 0; k < s->steps && status == TUTTI_OK; k++) {
         if ((status = read_step(lane, s, k)) == TUTTI_OK) {
             report(lane, s, k);

@@ -24,20 +24,19 @@ static bool folds_in_place(const struct tti_lane *lane, const tutti_op *op)
     }
 }
 
-/* From how many bytes of all tensors together on. */
-static uint64_t limit_of(const struct tti_tuning *t, tutti_operation kind, bool from_stage)
+static enum tti_stream_kind kind_of(tutti_operation operation, bool from_stage)
 {
-    switch (kind) {
+    switch (operation) {
     case TUTTI_OP_ALL_REDUCE:
     case TUTTI_OP_REDUCE:
     case TUTTI_OP_REDUCE_SCATTER:
-        return t->stream_folded;
+        return TTI_STREAM_FOLDED;
     case TUTTI_OP_ALL_GATHER:
-        return from_stage ? t->stream_copied : t->stream_direct;
+        return from_stage ? TTI_STREAM_ALL_GATHER : TTI_STREAM_DIRECT;
     case TUTTI_OP_ALL_TO_ALL:
-        return from_stage ? t->stream_all_to_all : t->stream_direct;
+        return from_stage ? TTI_STREAM_ALL_TO_ALL : TTI_STREAM_EXCHANGED;
     default:
-        return t->stream_direct;
+        return from_stage ? TTI_STREAM_ROOTED : TTI_STREAM_DIRECT;
     }
 }
 
@@ -49,6 +48,6 @@ static uint64_t tensors_of(const struct tti_lane *lane, tutti_operation kind)
 
 void tti_choose_stores(struct tti_lane *lane, const tutti_op *op, bool from_stage)
 {
-    const uint64_t limit = limit_of(&lane->engine->tuning, op->kind, from_stage);
+    const uint64_t limit = lane->engine->tuning.streams[kind_of(op->kind, from_stage)];
     lane->streams = lane->bytes * tensors_of(lane, op->kind) >= limit && !folds_in_place(lane, op);
 }

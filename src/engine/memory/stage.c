@@ -217,6 +217,11 @@ void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)
     }
 }
 
+bool tti_stage_peer_is_far(const struct tti_lane *lane, int peer)
+{
+    return ring_at(&lane->engine->layout, lane->starts[peer]) == TTI_RING_FAR;
+}
+
 void tti_stage_shape(struct tti_lane *lane, size_t stride)
 {
     lane->stage->stride = rounded(stride);

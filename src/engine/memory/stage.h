@@ -35,6 +35,9 @@ static inline uint64_t tti_stage_place(const struct tti_lane *lane)
 /* Sets the place of a peer's first span (lane->starts), after checking it. Prepares its ring for the first read. */
 void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place);
 
+/* Whether that place is in the peer's ring for far readers, which is written past the caches. */
+bool tti_stage_peer_is_far(const struct tti_lane *lane, int peer);
+
 /* Span number `index` of this call, free for writing. A call acquires its spans in order. */
 tutti_status tti_stage_acquire(struct tti_lane *lane, size_t index, unsigned char **span);
 

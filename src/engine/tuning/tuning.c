@@ -51,12 +51,11 @@
  *   the second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
  *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
  *
- * stream_direct: stores past the caches win if the output would leave the caches anyway. From the size of all
- *   last-level caches of the ranks on, if such a copy from memory to memory is faster at all; else never.
- *
- * stream_copied, stream_all_to_all, stream_folded: copies out of stages, and folds, wait for lines of other cores, and
- *   have fewer stores under way than a copy from memory. Whether they gain depends on the CPU's model
- *   (docs/decisions/0042).
+ * streams: stores past the caches win if the results leave them anyway: inputs, outputs and stages of all ranks share
+ *   the last-level caches. From which part of the caches on depends on the model and on what writes (docs/decisions/0042
+ *   and 0055). Copies whose source no other rank has just written gain only where the profile says that a copy past the
+ *   caches is faster at all; copies out of stages and folds wait for lines of other cores, so that figure says little
+ *   about them. It decides for models that were not measured.
  *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
  *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
@@ -197,6 +196,12 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
+/* Results go past the last-level caches from so many eighths of their size on; 0: never. */
+struct stream_limit {
+    uint64_t own;    /* a CPU for each rank */
+    uint64_t shared; /* ranks share CPUs */
+};
+
 /* What a model gains by, as measured. Claims and a small ring were not measured on Intel's CPUs, streams to far
  * receivers on Zen 3 only. */
 struct model {
@@ -205,15 +210,48 @@ struct model {
     bool stream_to_far;
     uint64_t small_ring; /* its least bytes; 0 = none */
     double lines_of_two; /* packets of two ranks with a CPU each, at most */
+    struct stream_limit streams[TTI_STREAM_KINDS];
 };
 
 static const struct model *model_of(const struct tti_profile *p)
 {
     static const struct model models[] = {
-        [TTI_MODEL_OTHER] = {.far_ring = true, .claims = true, .lines_of_two = LINES_MOST},
-        [TTI_MODEL_INTEL] = {.far_ring = true, .lines_of_two = LINES_MOST},
-        [TTI_MODEL_ZEN_5] = {.small_ring = 512 * KIB, .lines_of_two = LINES_LEAST},
-        [TTI_MODEL_ZEN_3] = {.far_ring = true, .stream_to_far = true, .small_ring = 256 * KIB, .lines_of_two = 4},
+        [TTI_MODEL_OTHER] = {.far_ring = true,
+                             .claims = true,
+                             .lines_of_two = LINES_MOST,
+                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
+                                         [TTI_STREAM_EXCHANGED] = {8, 8},
+                                         [TTI_STREAM_ROOTED] = {8, 8},
+                                         [TTI_STREAM_ALL_GATHER] = {8, 16},
+                                         [TTI_STREAM_ALL_TO_ALL] = {8, 8},
+                                         [TTI_STREAM_MESSAGES] = {8, 8}}},
+        [TTI_MODEL_INTEL] = {.far_ring = true,
+                             .lines_of_two = LINES_MOST,
+                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
+                                         [TTI_STREAM_EXCHANGED] = {8, 8},
+                                         [TTI_STREAM_ROOTED] = {8, 8},
+                                         [TTI_STREAM_ALL_GATHER] = {6, 0},
+                                         [TTI_STREAM_ALL_TO_ALL] = {6, 0},
+                                         [TTI_STREAM_MESSAGES] = {8, 0},
+                                         [TTI_STREAM_FOLDED] = {6, 0}}},
+        [TTI_MODEL_ZEN_5] = {.small_ring = 512 * KIB,
+                             .lines_of_two = LINES_LEAST,
+                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
+                                         [TTI_STREAM_EXCHANGED] = {8, 8},
+                                         [TTI_STREAM_ROOTED] = {8, 8},
+                                         [TTI_STREAM_ALL_GATHER] = {8, 16},
+                                         [TTI_STREAM_ALL_TO_ALL] = {8, 4},
+                                         [TTI_STREAM_MESSAGES] = {8, 8}}},
+        [TTI_MODEL_ZEN_3] = {.far_ring = true,
+                             .stream_to_far = true,
+                             .small_ring = 256 * KIB,
+                             .lines_of_two = 4,
+                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
+                                         [TTI_STREAM_EXCHANGED] = {4, 4},
+                                         [TTI_STREAM_ROOTED] = {4, 5},
+                                         [TTI_STREAM_ALL_GATHER] = {4, 6},
+                                         [TTI_STREAM_ALL_TO_ALL] = {4, 4},
+                                         [TTI_STREAM_MESSAGES] = {8, 8}}},
     };
     /* another rank's profile may have any value */
     const bool known = p->model >= TTI_MODEL_OTHER && p->model <= TTI_MODEL_ZEN_3;
@@ -325,38 +363,12 @@ static bool streams_gain(const struct tti_profile *p)
     return (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
 }
 
-static uint64_t stream_direct_for(int size, int cpus, const struct tti_profile *p)
+static uint64_t stream_for(int size, int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
 {
-    return streams_gain(p) ? caches_of(size, cpus, p) : TTI_TUNING_NEVER;
-}
-
-/* Inputs and stages lie in the caches, too, so outputs leave them before they fill them. */
-static uint64_t stream_folded_for(int size, int cpus, const struct tti_profile *p)
-{
-    const bool gains = p->model == TTI_MODEL_INTEL && !ranks_share_cpus(size, cpus);
-    return gains ? caches_of(size, cpus, p) / 4 * 3 : TTI_TUNING_NEVER;
-}
-
-/* Twice the caches where ranks share CPUs: the inputs of more ranks lie in the same caches. */
-static uint64_t stream_copied_for(int size, int cpus, const struct tti_profile *p)
-{
-    if (p->model == TTI_MODEL_INTEL) {
-        return stream_folded_for(size, cpus, p);
-    }
-    if (p->model != TTI_MODEL_ZEN_5 && !streams_gain(p)) {
-        return TTI_TUNING_NEVER;
-    }
-    return (ranks_share_cpus(size, cpus) ? 2 : 1) * caches_of(size, cpus, p);
-}
-
-/* Where ranks share CPUs: the inputs of all, which are as large as the outputs, leave room for half on Zen 5. */
-static uint64_t stream_all_to_all_for(int size, int cpus, const struct tti_profile *p)
-{
-    if (p->model == TTI_MODEL_INTEL || !ranks_share_cpus(size, cpus)) {
-        return stream_copied_for(size, cpus, p);
-    }
-    const uint64_t copied = stream_copied_for(size, cpus, p);
-    return copied == TTI_TUNING_NEVER ? copied : copied / (p->model == TTI_MODEL_ZEN_5 ? 4 : 2);
+    const struct stream_limit *limit = &model_of(p)->streams[kind];
+    const uint64_t eighths = ranks_share_cpus(size, cpus) ? limit->shared : limit->own;
+    const bool is_known = kind >= TTI_STREAM_ALL_GATHER && kind != TTI_STREAM_MESSAGES && p->model != TTI_MODEL_OTHER;
+    return eighths > 0 && (is_known || streams_gain(p)) ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
 }
 
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)
@@ -410,10 +422,6 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .small_reduce = small_reduce_for(size, cpus),
         .one_shot = one_shot < window ? one_shot : window,
         .reduce_sliced = override_or(overrides->reduce_sliced, reduce_sliced_for(size, cpus, &p)),
-        .stream_direct = override_or(overrides->stream, stream_direct_for(size, cpus, &p)),
-        .stream_copied = override_or(overrides->stream, stream_copied_for(size, cpus, &p)),
-        .stream_all_to_all = override_or(overrides->stream, stream_all_to_all_for(size, cpus, &p)),
-        .stream_folded = override_or(overrides->stream, stream_folded_for(size, cpus, &p)),
         .zero_copy = override_or(overrides->zero_copy, over_states(size, cpus, &p, zero_copy_for)),
         .single_copy = overrides->no_single_copy ? TTI_TUNING_NEVER
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
@@ -424,6 +432,9 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};
+    for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
+        tuning->streams[k] = override_or(overrides->stream, stream_for(size, cpus, &p, k));
+    }
 }
 
 static bool is_ring(uint64_t bytes)

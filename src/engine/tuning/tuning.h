@@ -9,6 +9,18 @@
 
 #include "engine/tuning/profile.h"
 
+/* Results by the way in which they are written (memory/caches.c). */
+enum tti_stream_kind {
+    TTI_STREAM_DIRECT,     /* copied from tensor to tensor ... */
+    TTI_STREAM_EXCHANGED,  /* by an all_to_all, or as messages: as much is read as is written */
+    TTI_STREAM_ROOTED,     /* copied out of a stage by a broadcast, gather or scatter ... */
+    TTI_STREAM_ALL_GATHER, /* by an all_gather ... */
+    TTI_STREAM_ALL_TO_ALL, /* by an all_to_all ... */
+    TTI_STREAM_MESSAGES,   /* out of a ring of messages */
+    TTI_STREAM_FOLDED,
+    TTI_STREAM_KINDS
+};
+
 struct tti_tuning {
     uint64_t stage;           /* bytes of the first ring of a lane's stage (memory/stage.c) ... */
     uint64_t stage_far;       /* of the larger one for far readers; 0 = none ... */
@@ -26,14 +38,10 @@ struct tti_tuning {
     uint64_t single_copy;     /* and the kernel copies private ones, if the ranks are far apart ... */
     uint64_t single_copy_at_any_distance; /* ... or, if this is not 0, at any distance */
     uint64_t single_copy_messages;        /* not 0: it copies messages where that costs less than the ring */
-    /* results go past the caches if the tensors of all ranks are at least so large (memory/caches.c): */
-    uint64_t stream_direct;     /* copied from tensor to tensor, or by a broadcast, gather or scatter */
-    uint64_t stream_copied;     /* copied out of a stage by an all_gather, or out of a ring of messages */
-    uint64_t stream_all_to_all; /* copied out of a stage by an all_to_all */
-    uint64_t stream_folded;
-    uint64_t claims;        /* not 0: the only reader of a line claims it (memory/copy.h) */
-    uint64_t stream_to_far; /* not 0: messages to a far receiver go into the ring past the caches */
-    uint64_t yield_ns;      /* these three from the profile */
+    uint64_t streams[TTI_STREAM_KINDS];   /* results go past the caches if the tensors of all ranks are so large */
+    uint64_t claims;                      /* not 0: the only reader of a line claims it (memory/copy.h) */
+    uint64_t stream_to_far;               /* not 0: messages to a far receiver go into the ring past the caches */
+    uint64_t yield_ns;                    /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;
 };

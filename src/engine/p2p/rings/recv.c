@@ -196,8 +196,7 @@ static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming 
 {
     const struct tti_tuning *t = &e->tuning;
     const uint64_t ranks = e->ranks_per_cpu > 1 ? (uint64_t)e->size : 2;
-    return m->request && t->stream_copied < TTI_TUNING_NEVER &&
-           m->bytes >= t->stream_direct / (2 * ranks * e->p2p->open_recvs);
+    return m->request && m->bytes >= t->streams[TTI_STREAM_MESSAGES] / (2 * ranks * e->p2p->open_recvs);
 }
 
 /* The receiver has used the chunk's bytes, and claims their lines. */

@@ -40,7 +40,9 @@ static void check_bounds(int size, const struct tti_tuning *t)
     assert_in_range(t->one_shot, 512, t->window);
     assert_true(t->reduce_sliced >= 512);
     assert_in_range(t->zero_copy, 1 * KIB, 64 * KIB);
-    assert_true(t->stream_direct >= 256 * KIB);
+    for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
+        assert_true(t->streams[k] >= 128 * KIB);
+    }
     assert_true(t->yield_ns > 0 && t->switch_ns > 0 && t->wake_ns > 0);
     assert_true(tti_tuning_is_valid(size, t));
 }
@@ -183,33 +185,7 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 2, &p).stage, 2048 * KIB);
 
     p = tti_profile_built_in;
-    p.l3_cpus = 4;
-    assert_int_equal(fit(2, 16, &p).stream_direct, p.l3_bytes);
-    assert_int_equal(fit(16, 16, &p).stream_direct, 4 * p.l3_bytes);
-    assert_int_equal(fit(16, 4, &p).stream_direct, p.l3_bytes);
-    assert_int_equal(fit(16, 16, &p).stream_copied, 4 * p.l3_bytes);
-    assert_int_equal(fit(16, 4, &p).stream_copied, 2 * p.l3_bytes);
-    assert_int_equal(fit(16, 16, &p).stream_all_to_all, 4 * p.l3_bytes);
-    assert_int_equal(fit(16, 4, &p).stream_all_to_all, p.l3_bytes);
-    assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
-    p.stream_mbs = p.memory_mbs;
-    assert_int_equal(fit(16, 16, &p).stream_direct, TTI_TUNING_NEVER);
-
-    assert_int_equal(fit(16, 16, &p).stream_copied, TTI_TUNING_NEVER);
-    assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
-    p.model = TTI_MODEL_ZEN_5;
-    assert_int_equal(fit(16, 16, &p).stream_copied, 4 * p.l3_bytes);
-    assert_int_equal(fit(16, 4, &p).stream_copied, 2 * p.l3_bytes);
-    assert_int_equal(fit(16, 16, &p).stream_all_to_all, 4 * p.l3_bytes);
-    assert_int_equal(fit(16, 4, &p).stream_all_to_all, p.l3_bytes / 2);
-    assert_int_equal(fit(16, 16, &p).stream_folded, TTI_TUNING_NEVER);
     p.model = TTI_MODEL_INTEL;
-    assert_int_equal(fit(16, 16, &p).stream_copied, 3 * p.l3_bytes);
-    assert_int_equal(fit(16, 16, &p).stream_all_to_all, 3 * p.l3_bytes);
-    assert_int_equal(fit(16, 8, &p).stream_all_to_all, TTI_TUNING_NEVER);
-    assert_int_equal(fit(16, 16, &p).stream_folded, 3 * p.l3_bytes);
-    assert_int_equal(fit(16, 8, &p).stream_folded, TTI_TUNING_NEVER);
-
     assert_true(fit(2, 2, &p).stage_far >= 2 * fit(2, 2, &p).stage);
     assert_int_equal(fit(2, 2, &p).stage_small, 0);
     p.model = TTI_MODEL_ZEN_3;
@@ -218,7 +194,6 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 2, &p).packets_root, TTI_PAYLOAD + 4 * TTI_PACKET_DATA);
     assert_true(fit(2, 2, &p).packets <= fit(2, 2, &p).packets_root);
     assert_true(fit(3, 3, &p).packets_root > fit(2, 2, &p).packets_root);
-    assert_int_equal(fit(16, 16, &p).stream_copied, TTI_TUNING_NEVER); /* as on Zen 4: the streams do not gain */
     assert_int_equal(fit(2, 2, &p).claims, 0);
     assert_int_equal(fit(2, 2, &p).stream_to_far, 1);
     p.model = TTI_MODEL_ZEN_5;
@@ -256,6 +231,47 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 2, &p).stream_to_far, 0);
 }
 
+/* In eighths of the last-level caches of the ranks; 0: never. */
+static uint64_t streams_from(int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
+{
+    const uint64_t bytes = fit(16, cpus, p).streams[kind];
+    const uint64_t caches = (uint64_t)p->l3_bytes * (uint64_t)(cpus / 4);
+    return bytes == TTI_TUNING_NEVER ? 0 : bytes / (caches / 8);
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    static const struct {
+        int model, cpus;
+        uint64_t fast[TTI_STREAM_KINDS]; /* where streams are faster than other copies from memory */
+        uint64_t slow[TTI_STREAM_KINDS]; /* where they are not */
+    } rows[] = {
+        {TTI_MODEL_OTHER, 16, {8, 8, 8, 8, 8, 8, 0}, {0}},
+        {TTI_MODEL_OTHER, 4, {8, 8, 8, 16, 8, 8, 0}, {0}},
+        {TTI_MODEL_INTEL, 16, {8, 8, 8, 6, 6, 8, 6}, {0, 0, 0, 6, 6, 0, 6}},
+        {TTI_MODEL_INTEL, 4, {8, 8, 8, 0, 0, 0, 0}, {0}},
+        {TTI_MODEL_ZEN_5, 16, {8, 8, 8, 8, 8, 8, 0}, {0, 0, 0, 8, 8, 0, 0}},
+        {TTI_MODEL_ZEN_5, 4, {8, 8, 8, 16, 4, 8, 0}, {0, 0, 0, 16, 4, 0, 0}},
+        {TTI_MODEL_ZEN_3, 16, {8, 4, 4, 4, 4, 8, 0}, {0, 0, 0, 4, 4, 0, 0}},
+        {TTI_MODEL_ZEN_3, 4, {8, 4, 5, 6, 4, 8, 0}, {0, 0, 0, 6, 4, 0, 0}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tti_profile fast = tti_profile_built_in;
+        fast.l3_cpus = 4;
+        fast.model = rows[i].model;
+        struct tti_profile slow = fast;
+        slow.stream_mbs = slow.memory_mbs;
+        for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
+            assert_int_equal(streams_from(rows[i].cpus, &fast, k), rows[i].fast[k]);
+            assert_int_equal(streams_from(rows[i].cpus, &slow, k), rows[i].slow[k]);
+        }
+    }
+    struct tti_profile p = tti_profile_built_in;
+    p.l3_cpus = 4;
+    assert_int_equal(fit(2, 16, &p).streams[TTI_STREAM_DIRECT], p.l3_bytes); /* of the ranks' CPUs only */
+}
+
 static void test_wishes(void **state)
 {
     (void)state;
@@ -275,11 +291,10 @@ static void test_wishes(void **state)
     assert_int_equal(t.packets, 150);
     assert_int_equal(t.packets_root, 150);
     assert_int_equal(t.one_shot, 0);
-    assert_int_equal(t.stream_copied, 7);
-    assert_int_equal(t.stream_all_to_all, 7);
-    assert_int_equal(t.stream_folded, 7);
     assert_int_equal(t.reduce_sliced, 5);
-    assert_int_equal(t.stream_direct, 7);
+    for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
+        assert_int_equal(t.streams[k], 7);
+    }
     assert_int_equal(t.zero_copy, 3);
 }
 
@@ -355,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_near_and_far),
         cmocka_unit_test(test_reduce_sliced),
         cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_wishes_for_single_copy),
         cmocka_unit_test(test_cannot_be),
