@@ -52,10 +52,10 @@
  *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
  *
  * streams: stores past the caches win if the results leave them anyway: inputs, outputs and stages of all ranks share
- *   the last-level caches. From which part of the caches on depends on the model and on what writes (docs/decisions/0042
- *   and 0055). Copies whose source no other rank has just written gain only where the profile says that a copy past the
- *   caches is faster at all; copies out of stages and folds wait for lines of other cores, so that figure says little
- *   about them. It decides for models that were not measured.
+ *   the last-level caches. From which part of the caches on depends on the model and on what writes
+ *   (docs/decisions/0042 and 0055). Copies whose source no other rank has just written gain only where the profile says
+ *   that a copy past the caches is faster at all; copies out of stages and folds wait for lines of other cores, so that
+ *   figure says little about them. It decides for models that were not measured.
  *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
  *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
