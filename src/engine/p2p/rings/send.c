@@ -33,7 +33,7 @@
 #define LEAST_CHUNK TTI_SMALL /* of a message that does not fit one */
 #define MOST_CHUNK  32768u
 #define SHORT_PART  65536u   /* bytes of the ring: behind them, messages of at most TTI_SMALL may begin at its start */
-#define LONG        8388608u /* bytes of the open sends to a peer that may use the whole ring */
+#define LONG        4194304u /* bytes of the open sends to a peer that may use the whole ring */
 #define LONG_CHUNK  458752u
 /* The gap before a chunk is shorter than a chunk. A peer that has read everything may not have published the last part
  * of a window. */

@@ -19,7 +19,7 @@
 
 /* ---- long messages ----------------------------------------------------------------------------------------------- */
 
-enum { LONG_COUNT = 1 << 21, LONG_OPS = 7 }; /* the fewest elements that are long */
+enum { LONG_COUNT = 1 << 20, LONG_OPS = 7 }; /* the fewest elements that are long */
 
 /* Sends to and receives from the other rank: long messages between short ones. The receives are in another order. */
 static int long_ones(struct cluster *c, int rank)
@@ -122,7 +122,7 @@ static void long_messages_use_the_whole_ring(void **state)
 
 /* ---- messages that are long together ----------------------------------------------------------------------------- */
 
-#define TOGETHER_MOST 40
+#define TOGETHER_MOST 20
 
 static int64_t each_count; /* elements of a message */
 static int together;       /* messages at once from rank 0 to rank 1 */
@@ -178,8 +178,8 @@ static void several_messages_may_be_long_together(void **state)
     expect_together(LONG_COUNT - 1, 1, false);
     expect_together(LONG_COUNT / 2, 2, true);
     expect_together(LONG_COUNT / 2 - 1, 2, false);
-    expect_together(TTI_EAGER / 4 + 1, 33, true);
-    expect_together(TTI_EAGER / 4, 33, false); /* each is sent without a grant */
+    expect_together(TTI_EAGER / 4 + 1, 17, true);
+    expect_together(TTI_EAGER / 4, 17, false); /* each is sent without a grant */
 }
 
 /* ---- short messages ---------------------------------------------------------------------------------------------- */
