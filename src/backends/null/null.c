@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "kernels/kernels.h"
 
 #define RECORDS 1024
 
@@ -77,7 +78,7 @@ static tutti_status run(void *state, tutti_op *op, tutti_error *error)
     bool same_shape = op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE;
     size_t bytes = op->count * tutti_dtype_size(op->dtype);
     if (same_shape && bytes > 0 && op->dst && op->dst != op->src) {
-        memcpy(op->dst, op->src, bytes);
+        tti_copy_cached(op->dst, op->src, bytes);
     }
     return TUTTI_OK;
 }

@@ -15,8 +15,6 @@
  */
 #include "backends/gloo/plugin/collectives/data_movement.h"
 
-#include <cstring>
-
 #include "backends/gloo/plugin/collectives/chunked_transfer.h"
 #include "backends/gloo/plugin/collectives/parts.h"
 
@@ -39,7 +37,7 @@ size_t bytes_of(const tutti_op *op)
 void copy(unsigned char *to, const unsigned char *from, size_t bytes)
 {
     if (bytes > 0 && to != from) {
-        std::memcpy(to, from, bytes);
+        tti_copy_cached(to, from, bytes);
     }
 }
 

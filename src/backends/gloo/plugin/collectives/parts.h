@@ -3,8 +3,6 @@
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_PARTS_H
 #define TTI_BACKENDS_GLOO_PLUGIN_PARTS_H
 
-#include <cstring>
-
 #include "backends/gloo/plugin/collectives/call.h"
 
 namespace tti
@@ -44,14 +42,14 @@ class Parts
     void copy_out(int rank, unsigned char *to) const
     {
         for (size_t row = 0; row < p_.outer && width(rank) > 0; row++) {
-            std::memcpy(to + row * width(rank), at(rank) + row * p_.pitch, width(rank));
+            tti_copy_cached(to + row * width(rank), at(rank) + row * p_.pitch, width(rank));
         }
     }
 
     void copy_in(int rank, const unsigned char *from) const
     {
         for (size_t row = 0; row < p_.outer && width(rank) > 0; row++) {
-            std::memcpy(at(rank) + row * p_.pitch, from + row * width(rank), width(rank));
+            tti_copy_cached(at(rank) + row * p_.pitch, from + row * width(rank), width(rank));
         }
     }
 

@@ -10,9 +10,9 @@
 #include "backends/mpi/plugin/collectives/data_movement.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "base/error.h"
+#include "kernels/kernels.h"
 #include "tensor/dtype.h"
 #include "tensor/parts.h"
 
@@ -341,7 +341,7 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
     tti_mpi_leave_call(c);
     const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Allgatherv");
     for (int r = 0; far && r < size && status == TUTTI_OK; r++) {
-        memcpy((char *)op->dst + tti_parts_offset(p, r), to + at[r], (size_t)counts[r]);
+        tti_copy_cached((char *)op->dst + tti_parts_offset(p, r), to + at[r], (size_t)counts[r]);
     }
     return status;
 }

@@ -122,7 +122,7 @@ static tutti_status direct(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
         const size_t n = op->count - i < TTI_MPI_MAX_COUNT ? op->count - i : TTI_MPI_MAX_COUNT;
         const char *in = at(op->src, i * item);
         if (copies && n > 0) {
-            memcpy(copy, in, n * item);
+            tti_copy_cached(copy, in, n * item);
             in = copy;
         }
         status = reduce(c, fold, in, (void *)(uintptr_t)at(op->dst, i * item), n);
@@ -190,7 +190,7 @@ static void read_part(const tutti_op *op, int rank, size_t from, size_t n, char 
     while (n > 0) {
         size_t chunk = n;
         const unsigned char *run = tti_parts_at(&op->send_parts, rank, op->src, from, &chunk);
-        memcpy(to, run, chunk);
+        tti_copy_cached(to, run, chunk);
         to += chunk;
         from += chunk;
         n -= chunk;
@@ -235,7 +235,7 @@ static tutti_status reduce_scatter_block(struct tti_mpi_call *c, const struct tt
     tti_mpi_leave_call(c);
     const tutti_status status = tti_mpi_complete(c, code, &request, "MPI_Reduce_scatter_block");
     if (status == TUTTI_OK && aside) {
-        memcpy(op->dst, out, bytes);
+        tti_copy_cached(op->dst, out, bytes);
     }
     return status;
 }
@@ -284,7 +284,7 @@ static tutti_status windows(struct tti_mpi_call *c, const struct tti_mpi_fold *f
             if (fold->wide) {
                 tti_mpi_average_and_narrow(fold, out, result, own);
             } else {
-                memcpy(out, result, own * item);
+                tti_copy_cached(out, result, own * item);
             }
         }
     }
