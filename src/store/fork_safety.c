@@ -55,13 +55,13 @@ static void register_handlers(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-void tti_process_lock(void)
+void tti_stores_lock(void)
 {
     pthread_once(&once, register_handlers);
     pthread_mutex_lock(&lock);
 }
 
-void tti_process_forget_after_fork(void (*forget)(void))
+void tti_stores_forget_after_fork(void (*forget)(void))
 {
     int i = 0;
     while (i < hook_count && hooks[i] != forget) {
@@ -74,12 +74,12 @@ void tti_process_forget_after_fork(void (*forget)(void))
     hook_count = i == hook_count ? i + 1 : hook_count;
 }
 
-void tti_process_unlock(void)
+void tti_stores_unlock(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
-void tti_process_wait(pthread_cond_t *condition)
+void tti_stores_wait(pthread_cond_t *condition)
 {
     pthread_cond_wait(condition, &lock);
 }
@@ -102,32 +102,32 @@ static void note(int fd)
 
 int tti_private_socket(int domain)
 {
-    tti_process_lock();
+    tti_stores_lock();
     int fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {
         note(fd);
     }
-    tti_process_unlock();
+    tti_stores_unlock();
     return fd;
 }
 
 int tti_private_accept(int listener)
 {
-    tti_process_lock();
+    tti_stores_lock();
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
         note(fd);
     }
-    tti_process_unlock();
+    tti_stores_unlock();
     return fd;
 }
 
 int tti_private_adopt(int fd)
 {
     if (fd >= 0) {
-        tti_process_lock();
+        tti_stores_lock();
         note(fd);
-        tti_process_unlock();
+        tti_stores_unlock();
     }
     return fd;
 }
@@ -146,11 +146,11 @@ void tti_private_close(int fd)
         return;
     }
     int saved = errno;
-    tti_process_lock();
+    tti_stores_lock();
     if (fd < noted_capacity) {
         noted[fd] = false;
     }
     close(fd);
-    tti_process_unlock();
+    tti_stores_unlock();
     errno = saved;
 }

@@ -11,13 +11,13 @@
 #include <sys/socket.h>
 
 /* Guards the lists of servers, of memory stores and of private descriptors. Held briefly, and across fork. */
-void tti_process_lock(void);
-void tti_process_unlock(void);
+void tti_stores_lock(void);
+void tti_stores_unlock(void);
 /* In each forked child, `forget` drops the parent's state. It runs under the lock. Call this one under the lock; a
  * second call with the same function does nothing. */
-void tti_process_forget_after_fork(void (*forget)(void));
+void tti_stores_forget_after_fork(void (*forget)(void));
 /* Waits on a condition that belongs to this lock. */
-void tti_process_wait(pthread_cond_t *condition);
+void tti_stores_wait(pthread_cond_t *condition);
 
 /* socket() and accept() for non-blocking, close-on-exec descriptors that a forked child closes. -1 with errno. */
 int tti_private_socket(int domain);

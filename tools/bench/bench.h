@@ -21,7 +21,7 @@ struct tti_bench_collective;
 struct tti_bench_data;
 struct tti_beside;
 struct tti_roofline;
-struct tti_arena;
+struct tti_device_arena;
 struct tti_bench_turns;
 
 /* One rank's view of the run. */
@@ -35,11 +35,11 @@ struct tti_bench {
     size_t item;         /* bytes of an element */
     unsigned char *left; /* memory for inputs, and for outputs, on the group's device */
     unsigned char *right;
-    size_t capacity;         /* bytes of each */
-    struct tti_arena *arena; /* NULL: the group works on the CPU; else copies to and from the buffers ... */
-    unsigned char *mirror;   /* ... go through this much host memory */
-    int64_t *samples;        /* sets of them, one behind the other */
-    int sample_capacity;     /* of a set */
+    size_t capacity;                /* bytes of each */
+    struct tti_device_arena *arena; /* NULL: the group works on the CPU; else copies to and from the buffers ... */
+    unsigned char *mirror;          /* ... go through this much host memory */
+    int64_t *samples;               /* sets of them, one behind the other */
+    int sample_capacity;            /* of a set */
     struct tti_bench_data *data;
     uint64_t number;               /* of the next call: gives every call its own data */
     int64_t lead_ns;               /* how far ahead the ranks set a common start; 0 = they have no common clock */

@@ -22,7 +22,7 @@
 #include "check/report.h"
 #include "check/sabotage.h"
 #include "check/watchdog.h"
-#include "common/arena.h"
+#include "common/device_arena.h"
 #include "common/devices.h"
 #include "info/info.h"
 
@@ -241,7 +241,7 @@ static bool open_device(struct tti_check *c)
     if (!tti_on_device(device) || c->arena) {
         return true;
     }
-    if (tti_arena_open(device, SLAB, c->options->timeout_ms, &c->arena, &c->error) != TUTTI_OK) {
+    if (tti_device_arena_open(device, SLAB, c->options->timeout_ms, &c->arena, &c->error) != TUTTI_OK) {
         stop(c, c->error.message);
         return false;
     }
@@ -393,7 +393,7 @@ static bool run_suite(struct tti_check *c)
     if (c->group) {
         tutti_group_destroy(c->group, NULL);
     }
-    tti_arena_close(c->arena);
+    tti_device_arena_close(c->arena);
     /* Also keeps every rank until rank 0 has printed: a launcher ends a job when its first rank fails. */
     int64_t result = c->rank == 0 && !passed;
     const bool good = agree(c, &result, 1) == TUTTI_OK && result == 0;

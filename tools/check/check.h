@@ -34,7 +34,7 @@ struct tti_check_options {
 
 struct tti_check_report;
 struct tti_check_watchdog;
-struct tti_arena;
+struct tti_device_arena;
 
 enum { TTI_CHECK_LANE_COUNT = 4 }; /* of the group under test */
 
@@ -60,10 +60,10 @@ struct tti_check {
     const struct tti_check_options *options;
     struct tti_check_report *report; /* rank 0's table; NULL on the others */
     struct tti_check_watchdog *watchdog;
-    tutti_group *parent;     /* what the group under test is made from, and nothing else */
-    tutti_group *world;      /* on the CPU: carries the agreement on outcomes, and nothing else */
-    tutti_group *group;      /* under test; replaced when a case has spoilt it */
-    struct tti_arena *arena; /* memory of the group's device; NULL: it works on the CPU */
+    tutti_group *parent;            /* what the group under test is made from, and nothing else */
+    tutti_group *world;             /* on the CPU: carries the agreement on outcomes, and nothing else */
+    tutti_group *group;             /* under test; replaced when a case has spoilt it */
+    struct tti_device_arena *arena; /* memory of the group's device; NULL: it works on the CPU */
     uint32_t capabilities;
     int rank;
     int size;

@@ -161,7 +161,7 @@ static int compare_begins(const void *a, const void *b)
     return (x->begun_ns > y->begun_ns) - (x->begun_ns < y->begun_ns);
 }
 
-static void print_record(struct trace *t, const struct tti_record *r, size_t which)
+static void print_record(struct trace *t, const struct tti_rank_record *r, size_t which)
 {
     const struct tti_snapshot *s = &r->snapshot;
     const struct tti_snapshot_op **drawn = malloc((s->op_count + 1) * sizeof(const struct tti_snapshot_op *));
@@ -196,7 +196,7 @@ static void print_record(struct trace *t, const struct tti_record *r, size_t whi
     free((void *)drawn);
 }
 
-static int64_t first_of(const struct tti_record *records, size_t count)
+static int64_t first_of(const struct tti_rank_record *records, size_t count)
 {
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < count; i++) {
@@ -209,7 +209,7 @@ static int64_t first_of(const struct tti_record *records, size_t count)
     return first < INT64_MAX ? first : 0;
 }
 
-void tti_record_chrome(FILE *out, const struct tti_record *records, size_t count)
+void tti_record_chrome(FILE *out, const struct tti_rank_record *records, size_t count)
 {
     struct trace t = {.out = out, .comma = "", .first_ns = first_of(records, count)};
     fprintf(out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"begin_ns\":\"%" PRId64 "\"},\"traceEvents\":[",

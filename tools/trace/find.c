@@ -29,7 +29,7 @@ static bool has(const struct tti_found *found, const struct tti_proc_id *process
     return false;
 }
 
-static void query_process(struct tti_record *r)
+static void query_process(struct tti_rank_record *r)
 {
     char here[64] = "";
     gethostname(here, sizeof(here) - 1);
@@ -42,7 +42,7 @@ static void query_process(struct tti_record *r)
 /* `job`: of that one only; NULL = of any. True also if it is there already. */
 static bool add(struct tti_found *found, int fd, const char *job, const char **why)
 {
-    struct tti_record r = {.rank = -1, .ended_with = -1, .fd = -1};
+    struct tti_rank_record r = {.rank = -1, .ended_with = -1, .fd = -1};
     if (!tti_snapshot_read(fd, &r.snapshot, why)) {
         return false;
     }
@@ -51,7 +51,8 @@ static bool add(struct tti_found *found, int fd, const char *job, const char **w
     r.process = r.snapshot.process;
     const bool known = r.process.pid != 0 && has(found, &r.process);
     const bool wanted = !job || strcmp(job, r.snapshot.job) == 0;
-    struct tti_record *grown = known || !wanted ? NULL : realloc(found->records, (found->count + 1) * sizeof(*grown));
+    struct tti_rank_record *grown =
+        known || !wanted ? NULL : realloc(found->records, (found->count + 1) * sizeof(*grown));
     if (!grown) {
         *why = wanted ? "there is no memory for it" : "it belongs to another job";
         tti_snapshot_free(&r.snapshot);
@@ -163,8 +164,8 @@ bool tti_find_in_job(struct tti_found *found, const char *job, const char **why)
 
 static int compare_ranks(const void *a, const void *b)
 {
-    const struct tti_record *x = a;
-    const struct tti_record *y = b;
+    const struct tti_rank_record *x = a;
+    const struct tti_rank_record *y = b;
     if (x->snapshot.rank != y->snapshot.rank) {
         return (x->snapshot.rank > y->snapshot.rank) - (x->snapshot.rank < y->snapshot.rank);
     }
@@ -183,8 +184,8 @@ void tti_found_sort(struct tti_found *found)
 /* Whether a later record is of the same rank in another job, and not of another program of the rank. */
 static bool is_superseded(const struct tti_found *found, size_t which)
 {
-    const struct tti_record *r = &found->records[which];
-    const struct tti_record *next = which + 1 < found->count ? r + 1 : NULL;
+    const struct tti_rank_record *r = &found->records[which];
+    const struct tti_rank_record *next = which + 1 < found->count ? r + 1 : NULL;
     return next && r->rank >= 0 && next->rank == r->rank &&
            (r->snapshot.job[0] == '\0' || strcmp(next->snapshot.job, r->snapshot.job) != 0);
 }
@@ -236,7 +237,7 @@ void tti_found_refresh(struct tti_found *found)
     }
     poll(NULL, 0, any ? TTI_RECORD_INTERVAL_MS : 0);
     for (size_t i = 0; i < found->count; i++) {
-        struct tti_record *r = &found->records[i];
+        struct tti_rank_record *r = &found->records[i];
         struct tti_snapshot now;
         const char *ignored;
         if (r->fd >= 0 && tti_snapshot_read(r->fd, &now, &ignored)) {

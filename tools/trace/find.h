@@ -7,7 +7,7 @@
 #include "trace/record.h"
 
 struct tti_found {
-    struct tti_record *records;
+    struct tti_rank_record *records;
     size_t count;
 };
 

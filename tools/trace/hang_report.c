@@ -16,14 +16,14 @@
 
 struct page {
     FILE *out;
-    const struct tti_record *records;
+    const struct tti_rank_record *records;
     size_t count;
     struct tti_hang hang;
     int64_t now_ns;
     bool over; /* all processes have ended: the report shows what each was doing at its end */
 };
 
-static void process_text(const struct tti_record *r, char *text, size_t capacity)
+static void process_text(const struct tti_rank_record *r, char *text, size_t capacity)
 {
     if (r->ended_with >= 0 && WIFSIGNALED(r->ended_with)) {
         const char *name = tti_signal_name(WTERMSIG(r->ended_with));
@@ -39,7 +39,7 @@ static void process_text(const struct tti_record *r, char *text, size_t capacity
 static void rank_text(const struct page *p, int node, char *text, size_t capacity)
 {
     const struct tti_hang_node *n = &p->hang.nodes[node];
-    const struct tti_record *r = &p->records[n->process];
+    const struct tti_rank_record *r = &p->records[n->process];
     char state[40];
     char rank[20] = "no rank";
     process_text(r, state, sizeof(state));
@@ -54,7 +54,7 @@ static void rank_text(const struct page *p, int node, char *text, size_t capacit
 }
 
 /* Whether its clock is ours, and still runs. */
-static bool is_alive(const struct tti_record *r)
+static bool is_alive(const struct tti_rank_record *r)
 {
     return r->ended_with < 0 && r->proc.state != TTI_PROC_UNKNOWN && r->proc.state < TTI_PROC_ZOMBIE;
 }
@@ -189,7 +189,7 @@ static void print_ranks(const struct page *p, int most)
     const struct tti_hang *h = &p->hang;
     for (int node = 0; node < h->node_count && node < most; node++) {
         const int process = h->nodes[node].process;
-        const struct tti_record *r = &p->records[process];
+        const struct tti_rank_record *r = &p->records[process];
         const int32_t rank = rank_of_thread(p, node);
         const struct tti_snapshot_op *last;
         const bool any = r->has_snapshot && tti_record_newest(&r->snapshot, rank, &last, 1) > 0;
@@ -211,7 +211,7 @@ static void print_ranks(const struct page *p, int most)
     }
 }
 
-static bool all_have_ended(const struct tti_record *records, size_t count)
+static bool all_have_ended(const struct tti_rank_record *records, size_t count)
 {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
@@ -225,13 +225,13 @@ static bool all_have_ended(const struct tti_record *records, size_t count)
     return any;
 }
 
-void tti_record_hang_report(FILE *out, const struct tti_record *records, size_t count, size_t most)
+void tti_record_hang_report(FILE *out, const struct tti_rank_record *records, size_t count, size_t most)
 {
     struct page p = {.out = out, .records = records, .count = count, .now_ns = tti_now_ns()};
     struct tti_hang_rank *ranks = calloc(count + 1, sizeof(*ranks));
     p.over = all_have_ended(records, count);
     for (size_t i = 0; ranks && i < count; i++) {
-        const struct tti_record *r = &records[i];
+        const struct tti_rank_record *r = &records[i];
         const enum tti_proc_state state = r->ended_with >= 0 ? TTI_PROC_GONE : r->proc.state;
         ranks[i] = (struct tti_hang_rank){.rank = r->rank,
                                           .snapshot = r->has_snapshot ? &r->snapshot : NULL,

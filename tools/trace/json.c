@@ -24,7 +24,7 @@ static void print_op(FILE *out, const struct tti_snapshot *s, const struct tti_s
             tti_record_wall_ns(s, op->begun_ns), tti_record_wall_ns(s, op->ended_ns));
 }
 
-static void print_record(FILE *out, const struct tti_record *r)
+static void print_record(FILE *out, const struct tti_rank_record *r)
 {
     const struct tti_snapshot *s = &r->snapshot;
     fprintf(out,
@@ -62,7 +62,7 @@ static void print_record(FILE *out, const struct tti_record *r)
     fprintf(out, "]}");
 }
 
-void tti_record_json(FILE *out, const struct tti_record *records, size_t count)
+void tti_record_json(FILE *out, const struct tti_rank_record *records, size_t count)
 {
     const char *comma = "";
     fprintf(out, "{\"version\":1,\"ranks\":[");

@@ -15,13 +15,13 @@
 #include "trace/record.h"
 
 /* Operations with equal labels. */
-static bool is_alike(const struct tti_record *a, const struct tti_record *b)
+static bool is_alike(const struct tti_rank_record *a, const struct tti_rank_record *b)
 {
     return a->has_snapshot && b->has_snapshot && a->snapshot.rank == b->snapshot.rank &&
            strcmp(a->snapshot.job, b->snapshot.job) == 0 && strcmp(a->snapshot.host, b->snapshot.host) == 0;
 }
 
-static bool was_before(const struct tti_record *records, size_t which)
+static bool was_before(const struct tti_rank_record *records, size_t which)
 {
     for (size_t i = 0; i < which; i++) {
         if (is_alike(&records[i], &records[which])) {
@@ -36,7 +36,7 @@ static uint64_t value_of(const struct tti_snapshot *s, int kind, size_t member)
     return *(const uint64_t *)(const void *)((const char *)&s->counters[kind] + member);
 }
 
-static void family(FILE *out, const struct tti_record *records, size_t count, const char *name, const char *help,
+static void family(FILE *out, const struct tti_rank_record *records, size_t count, const char *name, const char *help,
                    size_t member)
 {
     fprintf(out, "# HELP tutti_%s %s\n# TYPE tutti_%s counter\n", name, help, name);
@@ -60,7 +60,7 @@ static void family(FILE *out, const struct tti_record *records, size_t count, co
     }
 }
 
-void tti_record_metrics(FILE *out, const struct tti_record *records, size_t count)
+void tti_record_metrics(FILE *out, const struct tti_rank_record *records, size_t count)
 {
     family(out, records, count, "operations_total", "Operations that have ended, failed ones included.",
            offsetof(struct tti_snapshot_counter, calls));
@@ -70,7 +70,7 @@ void tti_record_metrics(FILE *out, const struct tti_record *records, size_t coun
            offsetof(struct tti_snapshot_counter, failures));
 }
 
-static bool write_to(FILE *out, const struct tti_record *records, size_t count)
+static bool write_to(FILE *out, const struct tti_rank_record *records, size_t count)
 {
     if (!out) {
         return false;
@@ -101,7 +101,7 @@ static FILE *open_in_place(const char *path)
     return fopen(path, "we");
 }
 
-bool tti_record_metrics_file(const char *path, const struct tti_record *records, size_t count)
+bool tti_record_metrics_file(const char *path, const struct tti_rank_record *records, size_t count)
 {
     struct stat st;
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) {

@@ -134,7 +134,7 @@ size_t tti_record_newest(const struct tti_snapshot *s, int32_t rank, const struc
     return count;
 }
 
-bool tti_record_last_text(const struct tti_record *record, int32_t rank, char *text, size_t capacity)
+bool tti_record_last_text(const struct tti_rank_record *record, int32_t rank, char *text, size_t capacity)
 {
     const struct tti_snapshot *s = &record->snapshot;
     const struct tti_snapshot_op *last = NULL;
@@ -151,7 +151,7 @@ bool tti_record_last_text(const struct tti_record *record, int32_t rank, char *t
     return true;
 }
 
-void tti_record_clear(struct tti_record *r)
+void tti_record_clear(struct tti_rank_record *r)
 {
     tti_snapshot_free(&r->snapshot);
     tti_snapshot_free(&r->before);
@@ -161,7 +161,7 @@ void tti_record_clear(struct tti_record *r)
     }
 }
 
-void tti_record_free(struct tti_record *records, size_t count)
+void tti_record_free(struct tti_rank_record *records, size_t count)
 {
     for (size_t i = 0; records && i < count; i++) {
         tti_record_clear(&records[i]);

@@ -148,7 +148,7 @@ static bool complain(const char *path)
 
 static void write_to(FILE *out, const struct request *w)
 {
-    const struct tti_record *records = w->found.records;
+    const struct tti_rank_record *records = w->found.records;
     if (w->action == ACTION_METRICS) {
         tti_record_metrics(out, records, w->found.count);
     } else if (w->format == FORMAT_JSON) {

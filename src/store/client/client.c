@@ -105,7 +105,7 @@ tutti_status tti_client_connect(struct tti_client *client, int64_t deadline_ns, 
 }
 
 /* The status of a reply, with a sentence for it. `server` names the server if it has no memory or no resource. */
-static tutti_status report_reply(struct tti_client *client, const struct tti_exchange *x, const char *server,
+static tutti_status report_reply(struct tti_client *client, const struct tti_store_exchange *x, const char *server,
                                  tutti_error *error)
 {
     struct tti_store *store = &client->base;
@@ -131,7 +131,7 @@ static tutti_status report_reply(struct tti_client *client, const struct tti_exc
 }
 
 /* A request and its reply: the status of the reply, with a sentence for it. */
-static tutti_status request(struct tti_client *client, struct tti_exchange *x, tutti_error *error)
+static tutti_status request(struct tti_client *client, struct tti_store_exchange *x, tutti_error *error)
 {
     bool waits = x->request.type == TTI_FRAME_GET || x->request.type == TTI_FRAME_GET_FD ||
                  x->request.type == TTI_FRAME_GET_RANGE || x->request.type == TTI_FRAME_GET_FDS;
@@ -162,21 +162,21 @@ static tutti_status request(struct tti_client *client, struct tti_exchange *x, t
 tutti_status tti_client_set(struct tti_store *store, const char *key, const void *value, size_t length,
                             tutti_error *error)
 {
-    struct tti_exchange x = {.request = {.type = TTI_FRAME_SET, .value_length = (uint32_t)length},
-                             .key = key,
-                             .value = value,
-                             .pass_fd = -1};
+    struct tti_store_exchange x = {.request = {.type = TTI_FRAME_SET, .value_length = (uint32_t)length},
+                                   .key = key,
+                                   .value = value,
+                                   .pass_fd = -1};
     return request((struct tti_client *)store, &x, error);
 }
 
 tutti_status tti_client_get(struct tti_store *store, const char *key, void *value, size_t capacity, size_t *length,
                             int64_t timeout_ms, tutti_error *error)
 {
-    struct tti_exchange x = {.request = {.type = TTI_FRAME_GET, .timeout_ms = timeout_ms},
-                             .key = key,
-                             .pass_fd = -1,
-                             .received_value = value,
-                             .capacity = capacity};
+    struct tti_store_exchange x = {.request = {.type = TTI_FRAME_GET, .timeout_ms = timeout_ms},
+                                   .key = key,
+                                   .pass_fd = -1,
+                                   .received_value = value,
+                                   .capacity = capacity};
     tutti_status status = request((struct tti_client *)store, &x, error);
     if (status != TUTTI_OK) {
         return status;
@@ -187,13 +187,13 @@ tutti_status tti_client_get(struct tti_store *store, const char *key, void *valu
 
 tutti_status tti_client_remove(struct tti_store *store, const char *key, tutti_error *error)
 {
-    struct tti_exchange x = {.request = {.type = TTI_FRAME_REMOVE}, .key = key, .pass_fd = -1};
+    struct tti_store_exchange x = {.request = {.type = TTI_FRAME_REMOVE}, .key = key, .pass_fd = -1};
     return request((struct tti_client *)store, &x, error);
 }
 
 tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error)
 {
-    struct tti_exchange x = {
+    struct tti_store_exchange x = {
         .request = {.type = TTI_FRAME_PUT_FD, .number = (uint32_t)readers}, .key = key, .pass_fd = fd};
     return request((struct tti_client *)store, &x, error);
 }
@@ -201,7 +201,7 @@ tutti_status tti_client_put_fd(struct tti_store *store, const char *key, int fd,
 tutti_status tti_client_get_fd(struct tti_store *store, const char *key, int *fd, int64_t timeout_ms,
                                tutti_error *error)
 {
-    struct tti_exchange x = {
+    struct tti_store_exchange x = {
         .request = {.type = TTI_FRAME_GET_FD, .timeout_ms = timeout_ms}, .key = key, .pass_fd = -1};
     tutti_status status = request((struct tti_client *)store, &x, error);
     if (status == TUTTI_OK) {
@@ -233,7 +233,7 @@ static bool take_values(struct tti_store_range *range, const unsigned char *byte
     return at == length;
 }
 
-static tutti_status get_values(struct tti_client *client, struct tti_exchange *x, struct tti_store_range *range,
+static tutti_status get_values(struct tti_client *client, struct tti_store_exchange *x, struct tti_store_range *range,
                                tutti_error *error)
 {
     x->request.type = TTI_FRAME_GET_RANGE;
@@ -274,7 +274,7 @@ static uint32_t free_numbers(void)
 }
 
 /* At most half of the free numbers: other threads open files, too. */
-static tutti_status get_fds(struct tti_client *client, struct tti_exchange *x, struct tti_store_range *range,
+static tutti_status get_fds(struct tti_client *client, struct tti_store_exchange *x, struct tti_store_range *range,
                             tutti_error *error)
 {
     const uint32_t room = free_numbers() / 2;
@@ -292,7 +292,7 @@ static tutti_status get_fds(struct tti_client *client, struct tti_exchange *x, s
 tutti_status tti_client_get_range(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
                                   tutti_error *error)
 {
-    struct tti_exchange x = {
+    struct tti_store_exchange x = {
         .request = {.number = tti_range_number(range->first, range->count), .timeout_ms = timeout_ms},
         .key = range->stem,
         .pass_fd = -1};

@@ -71,7 +71,7 @@ static tutti_status broken(const struct tti_client *client, tutti_error *error)
 
 /* A short request needs no memory, so a rank without memory can still report that to the others. */
 static tutti_status send_request(const struct tti_client *client, struct tti_client_connection *connection,
-                                 const struct tti_exchange *x, tutti_error *error)
+                                 const struct tti_store_exchange *x, tutti_error *error)
 {
     size_t key_length = x->request.key_length;
     size_t content = key_length + x->request.value_length;
@@ -108,7 +108,7 @@ static tutti_status send_request(const struct tti_client *client, struct tti_cli
 }
 
 /* The first bytes of a reply with several descriptors. As recv(). */
-static ssize_t receive_fds(int fd, struct tti_exchange *x, unsigned char *bytes, size_t length)
+static ssize_t receive_fds(int fd, struct tti_store_exchange *x, unsigned char *bytes, size_t length)
 {
     int descriptors[TTI_FRAME_FDS];
     uint32_t count = 0;
@@ -128,7 +128,7 @@ static ssize_t receive_fds(int fd, struct tti_exchange *x, unsigned char *bytes,
     return fits ? got : -1;
 }
 
-static void close_received(struct tti_exchange *x)
+static void close_received(struct tti_store_exchange *x)
 {
     tti_private_close(x->received_fd);
     x->received_fd = -1;
@@ -139,7 +139,7 @@ static void close_received(struct tti_exchange *x)
 }
 
 /* Reads exactly `length` bytes; those beyond `capacity` are thrown away. */
-static tutti_status receive(const struct tti_client *client, int fd, struct tti_exchange *x, unsigned char *bytes,
+static tutti_status receive(const struct tti_client *client, int fd, struct tti_store_exchange *x, unsigned char *bytes,
                             size_t capacity, size_t length, tutti_error *error)
 {
     unsigned char waste[4096];
@@ -166,7 +166,8 @@ static tutti_status receive(const struct tti_client *client, int fd, struct tti_
     return TUTTI_OK;
 }
 
-static tutti_status no_number_left(const struct tti_client *client, const struct tti_exchange *x, tutti_error *error)
+static tutti_status no_number_left(const struct tti_client *client, const struct tti_store_exchange *x,
+                                   tutti_error *error)
 {
     return tti_error_system(error, EMFILE, "no number is left for the descriptor \"%s\" from the store %s", x->key,
                             client->base.url);
@@ -174,7 +175,7 @@ static tutti_status no_number_left(const struct tti_client *client, const struct
 
 /* A value that is encrypted is received whole before any of it counts. */
 static tutti_status receive_sealed(const struct tti_client *client, struct tti_client_connection *connection,
-                                   struct tti_exchange *x, const unsigned char header[TTI_FRAME_HEADER],
+                                   struct tti_store_exchange *x, const unsigned char header[TTI_FRAME_HEADER],
                                    tutti_error *error)
 {
     const size_t length = x->reply.value_length;
@@ -198,7 +199,7 @@ static tutti_status receive_sealed(const struct tti_client *client, struct tti_c
 }
 
 /* The reply says how many descriptors were sent with it. */
-static tutti_status check_fds(const struct tti_client *client, const struct tti_exchange *x, tutti_error *error)
+static tutti_status check_fds(const struct tti_client *client, const struct tti_store_exchange *x, tutti_error *error)
 {
     const uint32_t sent = x->reply.status == TUTTI_OK ? x->reply.number : 0;
     if (x->received_count > sent || sent > x->most_fds || (x->reply.status == TUTTI_OK && sent == 0)) {
@@ -208,7 +209,7 @@ static tutti_status check_fds(const struct tti_client *client, const struct tti_
 }
 
 tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
-                                 struct tti_exchange *x, tutti_error *error)
+                                 struct tti_store_exchange *x, tutti_error *error)
 {
     x->received_fd = -1;
     x->received_count = 0;
@@ -295,7 +296,7 @@ static tutti_status auth_error(const struct tti_client *client, uint32_t why, tu
 
 /* What the replies to all frames of the handshake have in common. */
 static tutti_status check_reply(struct tti_client *client, const struct tti_client_connection *connection,
-                                const struct tti_exchange *x, tutti_error *error)
+                                const struct tti_store_exchange *x, tutti_error *error)
 {
     char server[TTI_EXCHANGE_SERVER];
     switch (x->reply.status) {
@@ -329,17 +330,17 @@ static tutti_status prove(struct tti_client *client, struct tti_client_connectio
     unsigned char nonce[TTI_CHANNEL_NONCE];
     unsigned char answer[TTI_CHANNEL_ANSWER];
     unsigned char proof[TTI_CHANNEL_PROOF];
-    struct tti_exchange challenge = {
+    struct tti_store_exchange challenge = {
         .request = {.type = TTI_FRAME_CHALLENGE, .value_length = sizeof(nonce), .number = TTI_PROTOCOL_VERSION},
         .value = nonce,
         .pass_fd = -1,
         .deadline_ns = deadline_ns,
         .received_value = answer,
         .capacity = sizeof(answer)};
-    struct tti_exchange last = {.request = {.type = TTI_FRAME_PROOF, .value_length = sizeof(proof)},
-                                .value = proof,
-                                .pass_fd = -1,
-                                .deadline_ns = deadline_ns};
+    struct tti_store_exchange last = {.request = {.type = TTI_FRAME_PROOF, .value_length = sizeof(proof)},
+                                      .value = proof,
+                                      .pass_fd = -1,
+                                      .deadline_ns = deadline_ns};
     tti_frame_encode(&challenge.request, header);
     if (!tti_channel_begin(&connection->channel, header, nonce)) {
         return tti_error_system(error, errno, "no random bytes to prove the token of the job with");
@@ -366,7 +367,7 @@ static tutti_status prove(struct tti_client *client, struct tti_client_connectio
 tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,
                                   int64_t deadline_ns, tutti_error *error)
 {
-    struct tti_exchange hello = {
+    struct tti_store_exchange hello = {
         .request = {.type = TTI_FRAME_HELLO,
                     .key_length = (uint8_t)strlen(client->job),
                     .number = TTI_PROTOCOL_VERSION},

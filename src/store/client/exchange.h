@@ -6,7 +6,7 @@
 
 #include "store/client/types.h"
 
-struct tti_exchange {
+struct tti_store_exchange {
     struct tti_frame request;
     const char *key;
     const void *value;
@@ -23,7 +23,7 @@ struct tti_exchange {
 
 /* One request and its reply. OK: a reply has arrived, whatever its status. */
 tutti_status tti_client_exchange(const struct tti_client *client, struct tti_client_connection *connection,
-                                 struct tti_exchange *x, tutti_error *error);
+                                 struct tti_store_exchange *x, tutti_error *error);
 
 /* If the job has a token, client and server prove that they know it. Then the client sends HELLO. */
 tutti_status tti_client_handshake(struct tti_client *client, struct tti_client_connection *connection,

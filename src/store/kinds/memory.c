@@ -181,7 +181,7 @@ static bool memory_served_here(const struct tti_store *store)
 static void memory_close(struct tti_store *store)
 {
     struct shared_table *shared = shared_of(store);
-    tti_process_lock();
+    tti_stores_lock();
     bool last = --shared->stores == 0;
     if (last) {
         struct shared_table **link = bucket_of(shared->name);
@@ -190,7 +190,7 @@ static void memory_close(struct tti_store *store)
         }
         *link = shared->next;
     }
-    tti_process_unlock();
+    tti_stores_unlock();
     if (last) {
         tti_table_clear(&shared->table);
         pthread_cond_destroy(&shared->changed);
@@ -243,13 +243,13 @@ tutti_status tti_store_open_memory(const char *rest, struct tti_store **store, t
     if (!memory) {
         return tti_store_error_no_memory(error);
     }
-    tti_process_lock();
-    tti_process_forget_after_fork(forget_tables);
+    tti_stores_lock();
+    tti_stores_forget_after_fork(forget_tables);
     memory->shared = find_or_make(rest);
     if (memory->shared) {
         memory->shared->stores++;
     }
-    tti_process_unlock();
+    tti_stores_unlock();
     if (!memory->shared) {
         free(memory);
         return tti_store_error_no_memory(error);

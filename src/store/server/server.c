@@ -52,10 +52,10 @@ static void *serve(void *argument)
     struct tti_server *server = argument;
     for (;;) {
         tti_service_step(&server->service, true);
-        tti_process_lock();
+        tti_stores_lock();
         bool stop = server->stop;
         bool released = server->released;
-        tti_process_unlock();
+        tti_stores_unlock();
         if (stop) {
             break;
         }
@@ -66,17 +66,17 @@ static void *serve(void *argument)
             if (server->service.clients == 0) {
                 break;
             }
-            tti_process_lock();
+            tti_stores_lock();
             server->settled = true;
             pthread_cond_broadcast(&changed);
-            tti_process_unlock();
+            tti_stores_unlock();
         }
     }
     tti_service_end(&server->service);
-    tti_process_lock();
+    tti_stores_lock();
     server->ended = true;
     pthread_cond_broadcast(&changed);
-    tti_process_unlock();
+    tti_stores_unlock();
     return NULL;
 }
 
@@ -103,10 +103,10 @@ static void drop(struct tti_server *server)
 static void join(struct tti_server *server)
 {
     server->joined = true;
-    tti_process_unlock();
+    tti_stores_unlock();
     pthread_join(server->thread, NULL);
     tti_private_close(server->service.wake);
-    tti_process_lock();
+    tti_stores_lock();
     struct tti_server **link = &servers;
     while (*link != server) {
         link = &(*link)->next;
@@ -119,7 +119,7 @@ static void join(struct tti_server *server)
 /* Joins what has ended by itself since the last time. */
 static void join_ended(void)
 {
-    tti_process_lock();
+    tti_stores_lock();
     struct tti_server *server = servers;
     while (server) {
         if (server->ended && !server->joined) {
@@ -129,7 +129,7 @@ static void join_ended(void)
             server = server->next;
         }
     }
-    tti_process_unlock();
+    tti_stores_unlock();
 }
 
 static tutti_status start_thread(struct tti_server *server, tutti_error *error)
@@ -153,15 +153,15 @@ tutti_status tti_server_start(int listener, bool local, const char *job, const s
         return status;
     }
     made->references = 2;
-    tti_process_lock();
-    tti_process_forget_after_fork(forget_servers);
+    tti_stores_lock();
+    tti_stores_forget_after_fork(forget_servers);
     made->next = servers;
     servers = made;
     status = start_thread(made, error);
     if (status != TUTTI_OK) {
         servers = made->next;
     }
-    tti_process_unlock();
+    tti_stores_unlock();
     if (status != TUTTI_OK) {
         tti_service_end(&made->service);
         tti_private_close(made->service.wake);
@@ -177,17 +177,17 @@ void tti_server_release(struct tti_server *server)
     if (!server) {
         return;
     }
-    tti_process_lock();
+    tti_stores_lock();
     server->released = true;
     wake(server);
     while (!server->settled && !server->ended) {
-        tti_process_wait(&changed);
+        tti_stores_wait(&changed);
     }
     if (server->ended && !server->joined) {
         join(server);
     }
     drop(server);
-    tti_process_unlock();
+    tti_stores_unlock();
 }
 
 int64_t tti_server_refused_count(const struct tti_server *server)
@@ -197,15 +197,15 @@ int64_t tti_server_refused_count(const struct tti_server *server)
 
 void tti_server_fail(struct tti_server *server, tutti_status status)
 {
-    tti_process_lock();
+    tti_stores_lock();
     tti_service_fail(&server->service, status);
     wake(server);
-    tti_process_unlock();
+    tti_stores_unlock();
 }
 
 void tti_server_shutdown_all(void)
 {
-    tti_process_lock();
+    tti_stores_lock();
     for (struct tti_server *server = servers; server; server = server->next) {
         server->stop = true;
         wake(server);
@@ -217,8 +217,8 @@ void tti_server_shutdown_all(void)
         } else {
             server->stop = true; /* one that was started meanwhile */
             wake(server);
-            tti_process_wait(&changed);
+            tti_stores_wait(&changed);
         }
     }
-    tti_process_unlock();
+    tti_stores_unlock();
 }

@@ -13,12 +13,12 @@
 #include "store/wire/protocol.h"
 #include "store/wire/secret.h"
 
-enum tti_phase { TTI_READING, TTI_WAITING, TTI_WRITING, TTI_DEAD };
+enum tti_connection_phase { TTI_READING, TTI_WAITING, TTI_WRITING, TTI_DEAD };
 
 struct tti_connection {
     struct tti_connection *next;
     int fd;
-    enum tti_phase phase;
+    enum tti_connection_phase phase;
     bool authenticated;
     struct tti_channel channel;
     int received;        /* a private descriptor that arrived with the request, TTI_NO_DESCRIPTOR, or -1 */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <tutti/memory.h>
 
-#include "common/arena.h"
+#include "common/device_arena.h"
 #include "common/devices.h"
 
 #define COPY_MS 60000 /* a copy that takes longer counts as hanging */
@@ -34,8 +34,9 @@ static bool open_host(struct tti_bench *b, bool heap, void **memory)
 static bool open_device(struct tti_bench *b, bool heap, void **memory)
 {
     const tutti_status status = heap ? tutti_alloc(b->group, b->capacity, memory, &b->error)
-                                     : tti_arena_alloc(b->arena, b->capacity, memory, &b->error);
-    return (status == TUTTI_OK && tti_arena_copy(b->arena, *memory, b->mirror, b->capacity, &b->error) == TUTTI_OK) ||
+                                     : tti_device_arena_alloc(b->arena, b->capacity, memory, &b->error);
+    return (status == TUTTI_OK &&
+            tti_device_arena_copy(b->arena, *memory, b->mirror, b->capacity, &b->error) == TUTTI_OK) ||
            tti_bench_print_error(b, "memory of the device", b->error.message);
 }
 
@@ -49,7 +50,7 @@ static bool open_mirror(struct tti_bench *b)
     if (!b->mirror) {
         return tti_bench_print_error(b, "start", "no memory for a buffer in host memory");
     }
-    return tti_arena_open(tutti_group_device(b->group), 1, COPY_MS, &b->arena, &b->error) == TUTTI_OK ||
+    return tti_device_arena_open(tutti_group_device(b->group), 1, COPY_MS, &b->arena, &b->error) == TUTTI_OK ||
            tti_bench_print_error(b, "memory of the device", b->error.message);
 }
 
@@ -81,7 +82,7 @@ void tti_bench_close_memory(struct tti_bench *b, bool heap)
             free(memory);
         }
     }
-    tti_arena_close(b->arena);
+    tti_device_arena_close(b->arena);
     free(b->mirror);
 }
 
@@ -92,7 +93,7 @@ void *tti_bench_write_begin(const struct tti_bench *b, void *memory)
 
 bool tti_bench_write_end(struct tti_bench *b, void *memory, size_t bytes)
 {
-    return !b->arena || tti_arena_copy(b->arena, memory, b->mirror, bytes, &b->error) == TUTTI_OK;
+    return !b->arena || tti_device_arena_copy(b->arena, memory, b->mirror, bytes, &b->error) == TUTTI_OK;
 }
 
 const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes)
@@ -100,5 +101,5 @@ const void *tti_bench_read(struct tti_bench *b, const void *memory, size_t bytes
     if (!b->arena) {
         return memory;
     }
-    return tti_arena_copy(b->arena, b->mirror, memory, bytes, &b->error) == TUTTI_OK ? b->mirror : NULL;
+    return tti_device_arena_copy(b->arena, b->mirror, memory, bytes, &b->error) == TUTTI_OK ? b->mirror : NULL;
 }

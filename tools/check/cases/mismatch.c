@@ -16,7 +16,7 @@
 #include "check/operation/jobs.h"
 #include "check/operation/shortcuts.h"
 #include "check/reference/expect.h"
-#include "common/arena.h"
+#include "common/device_arena.h"
 
 /* Memory for the tensors of any variant. */
 struct room {
@@ -321,7 +321,7 @@ static unsigned char *open_room(const struct tti_check *c, size_t bytes)
 static void close_room(const struct tti_check *c, unsigned char *memory, size_t bytes)
 {
     if (c->arena) {
-        tti_arena_free(c->arena, memory, bytes);
+        tti_device_arena_free(c->arena, memory, bytes);
     } else {
         free(memory);
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "check/data/data.h"
-#include "common/arena.h"
+#include "common/device_arena.h"
 
 static void end_unless(tutti_status status, const char *doing, const tutti_error *error)
 {
@@ -20,21 +20,21 @@ static void end_unless(tutti_status status, const char *doing, const tutti_error
 
 DLDevice tti_check_device(const struct tti_check *c)
 {
-    return c->arena ? tti_arena_device(c->arena) : (DLDevice){kDLCPU, 0};
+    return c->arena ? tti_device_arena_device(c->arena) : (DLDevice){kDLCPU, 0};
 }
 
-void *tti_check_device_alloc(struct tti_arena *arena, size_t bytes)
+void *tti_check_device_alloc(struct tti_device_arena *arena, size_t bytes)
 {
     tutti_error error;
     void *memory = NULL;
-    end_unless(tti_arena_alloc(arena, bytes, &memory, &error), "memory of the device", &error);
+    end_unless(tti_device_arena_alloc(arena, bytes, &memory, &error), "memory of the device", &error);
     return memory;
 }
 
-void tti_check_device_copy(struct tti_arena *arena, void *dst, const void *src, size_t bytes)
+void tti_check_device_copy(struct tti_device_arena *arena, void *dst, const void *src, size_t bytes)
 {
     tutti_error error;
-    end_unless(tti_arena_copy(arena, dst, src, bytes, &error), "copying test data", &error);
+    end_unless(tti_device_arena_copy(arena, dst, src, bytes, &error), "copying test data", &error);
 }
 
 DLTensor tti_check_tensor_over(const struct tti_check *c, void *memory, int ndim, const int64_t *shape,
@@ -74,6 +74,6 @@ void tti_check_values_end(struct tti_check_values *w)
     const size_t bytes = (size_t)w->count * sizeof(*w->values);
     if (w->arena) {
         tti_check_device_copy(w->arena, w->values, w->t.data, bytes);
-        tti_arena_free(w->arena, w->t.data, bytes);
+        tti_device_arena_free(w->arena, w->t.data, bytes);
     }
 }

@@ -8,9 +8,9 @@
 /* The group's device. */
 DLDevice tti_check_device(const struct tti_check *c);
 /* Memory there, or the end of the program. */
-void *tti_check_device_alloc(struct tti_arena *arena, size_t bytes);
+void *tti_check_device_alloc(struct tti_device_arena *arena, size_t bytes);
 /* Copies between any two places of host and device; fails as above. */
-void tti_check_device_copy(struct tti_arena *arena, void *dst, const void *src, size_t bytes);
+void tti_check_device_copy(struct tti_device_arena *arena, void *dst, const void *src, size_t bytes);
 
 /* Compact tensors over memory of the group's device; `shape` is borrowed. */
 DLTensor tti_check_tensor_over(const struct tti_check *c, void *memory, int ndim, const int64_t *shape,
@@ -25,7 +25,7 @@ struct tti_check_values {
     DLTensor t;
     int64_t count;
     int64_t *values;
-    struct tti_arena *arena; /* NULL: there is no copy */
+    struct tti_device_arena *arena; /* NULL: there is no copy */
 };
 
 void tti_check_values_begin(const struct tti_check *c, struct tti_check_values *w, int64_t *values, int64_t count);

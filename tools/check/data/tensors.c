@@ -15,7 +15,7 @@
 #include "check/data/data.h"
 #include "check/data/device_memory.h"
 #include "check/sabotage.h"
-#include "common/arena.h"
+#include "common/device_arena.h"
 
 #define GUARD  256u
 #define PERIOD 256u
@@ -168,7 +168,7 @@ void tti_check_tensor_make(const struct tti_check *c, struct tti_check_tensor *x
 void tti_check_tensor_free(struct tti_check_tensor *x)
 {
     if (x->there) {
-        tti_arena_free(x->arena, x->there, x->bytes);
+        tti_device_arena_free(x->arena, x->there, x->bytes);
     }
     free(x->memory);
     free(x->packed);

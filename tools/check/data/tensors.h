@@ -16,7 +16,7 @@ struct tti_check_tensor {
     bool compact;
     unsigned char *memory; /* guard, elements, guard; or the mirror of `there` */
     unsigned char *there;  /* the same on the device; NULL on the CPU */
-    struct tti_arena *arena;
+    struct tti_device_arena *arena;
     size_t bytes;
     size_t start;          /* offset of the lowest element */
     size_t first;          /* from there to the first one; not 0 where a dimension runs backwards */

@@ -45,11 +45,11 @@ void tti_report_close(struct tti_job *job)
     }
 }
 
-static void read_record(const struct tti_job *job, int local, struct tti_record *r)
+static void read_record(const struct tti_job *job, int local, struct tti_rank_record *r)
 {
     const struct tti_rank *rank = &job->ranks[local];
     const char *why;
-    *r = (struct tti_record){
+    *r = (struct tti_rank_record){
         .rank = job->identity->first_rank + local, .ended_with = rank->running ? -1 : rank->status, .fd = -1};
     r->has_snapshot = rank->flight_fd >= 0 && tti_snapshot_read(rank->flight_fd, &r->snapshot, &why);
     if (r->has_snapshot && r->snapshot.process.pid != 0) { /* the program may be a child of what was started */
@@ -66,7 +66,7 @@ static void read_record(const struct tti_job *job, int local, struct tti_record 
     }
 }
 
-static bool any_uses_tutti(const struct tti_record *records, int count)
+static bool any_uses_tutti(const struct tti_rank_record *records, int count)
 {
     for (int i = 0; i < count; i++) {
         if (records[i].has_snapshot && records[i].snapshot.process.pid != 0) {
@@ -88,7 +88,7 @@ static void print_lines(struct tti_job *job, char *text)
 void tti_report_hang(struct tti_job *job)
 {
     const int count = job->started;
-    struct tti_record *records = calloc((size_t)count + 1, sizeof(*records));
+    struct tti_rank_record *records = calloc((size_t)count + 1, sizeof(*records));
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -100,7 +100,7 @@ void tti_report_hang(struct tti_job *job)
         }
         poll(NULL, 0, TTI_RECORD_INTERVAL_MS);
         for (int i = 0; i < count; i++) {
-            struct tti_record before = records[i];
+            struct tti_rank_record before = records[i];
             read_record(job, i, &records[i]);
             records[i].has_before = before.has_snapshot;
             records[i].before = before.snapshot;
@@ -125,7 +125,7 @@ void tti_report_metrics(struct tti_job *job)
 {
     const char *path = job->options->metrics_file;
     const int count = job->started;
-    struct tti_record *records = path ? calloc((size_t)count + 1, sizeof(*records)) : NULL;
+    struct tti_rank_record *records = path ? calloc((size_t)count + 1, sizeof(*records)) : NULL;
     for (int i = 0; records && i < count; i++) {
         read_record(job, i, &records[i]);
     }
@@ -137,7 +137,7 @@ void tti_report_metrics(struct tti_job *job)
 
 tutti_status tti_report_last_status(const struct tti_job *job, int local)
 {
-    struct tti_record r;
+    struct tti_rank_record r;
     const struct tti_snapshot_op *last = NULL;
     read_record(job, local, &r);
     const bool any = r.has_snapshot && tti_record_newest(&r.snapshot, -1, &last, 1) > 0;
@@ -148,7 +148,7 @@ tutti_status tti_report_last_status(const struct tti_job *job, int local)
 
 bool tti_report_last_operation(const struct tti_job *job, int local, char *text, size_t capacity)
 {
-    struct tti_record r;
+    struct tti_rank_record r;
     read_record(job, local, &r);
     const bool any = tti_record_last_text(&r, -1, text, capacity);
     tti_snapshot_free(&r.snapshot);

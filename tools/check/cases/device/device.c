@@ -13,7 +13,7 @@
 #include "check/data/device_memory.h"
 #include "check/operation/jobs.h"
 #include "check/reference/expect.h"
-#include "common/arena.h"
+#include "common/device_arena.h"
 
 /* ---- tensors that lie elsewhere ---- */
 
@@ -84,12 +84,12 @@ static void host_memory(struct tti_check *c, bool claims)
 static void other_index(struct tti_check *c)
 {
     const DLDevice own = tti_check_device(c);
-    const int32_t devices = tti_arena_driver(c->arena)->count();
+    const int32_t devices = tti_device_arena_driver(c->arena)->count();
     const DLDevice other = {own.device_type, (own.device_id + 1) % devices};
     const int64_t count = 16 * (int64_t)c->size;
-    struct tti_arena *arena = NULL;
+    struct tti_device_arena *arena = NULL;
     if (!tti_check_ok(c, "memory of another device",
-                      tti_arena_open(other, (size_t)1 << 20, c->options->timeout_ms, &arena, &c->error))) {
+                      tti_device_arena_open(other, (size_t)1 << 20, c->options->timeout_ms, &arena, &c->error))) {
         return;
     }
     DLTensor t = tutti_tensor_1d(tti_check_device_alloc(arena, (size_t)count * sizeof(float)), &count, TUTTI_F32);
@@ -97,7 +97,7 @@ static void other_index(struct tti_check *c)
     while (tti_check_next_round(c, 0)) {
         refuse(c, &t, other);
     }
-    tti_arena_close(arena);
+    tti_device_arena_close(arena);
 }
 
 /* ---- the CPU beside the device ---- */
@@ -125,7 +125,7 @@ static void sum_on_the_cpu(struct tti_check *c, tutti_group *group, int64_t *mem
 static void pinned(struct tti_check *c, tutti_group *group)
 {
     enum { BYTES = 5000 * sizeof(int64_t) };
-    const struct tti_device *driver = tti_arena_driver(c->arena);
+    const struct tti_device *driver = tti_device_arena_driver(c->arena);
     struct tti_device_scope scope;
     void *memory = NULL;
     if (!tti_check_ok(c, "enter", driver->enter(tti_check_device(c).device_id, &scope, &c->error))) {
@@ -175,7 +175,7 @@ static void inherited(struct tti_check *c)
 
 static void group_memory(struct tti_check *c, size_t bytes)
 {
-    const struct tti_device *driver = tti_arena_driver(c->arena);
+    const struct tti_device *driver = tti_device_arena_driver(c->arena);
     const DLDevice wanted = tti_check_device(c);
     void *memory = NULL;
     if (!tti_check_ok(c, "alloc", tutti_alloc(c->group, bytes, &memory, &c->error))) {
@@ -266,7 +266,7 @@ static void elsewhere(struct tti_check *c)
         host_memory(c, true);
     }
     TTI_CHECK_CASE(c, "elsewhere/other-index") {
-        tti_arena_driver(c->arena)->count() > 1 ? other_index(c) : tti_check_skip(c);
+        tti_device_arena_driver(c->arena)->count() > 1 ? other_index(c) : tti_check_skip(c);
     }
     TTI_CHECK_CASE(c, "cpu-beside-it/own") {
         on_the_cpu(c, false);

@@ -11,7 +11,7 @@
 #include "check/cases/collectives/forms.h"
 #include "check/data/device_memory.h"
 #include "check/reference/expect.h"
-#include "common/arena.h"
+#include "common/device_arena.h"
 
 /* Work on a stream of the application's that writes an input late. */
 struct late_work {
@@ -110,7 +110,7 @@ static void end_late_work(struct late_work *w, struct tti_check *c)
         tti_check_ok(c, "free_host", w->driver->free_host(w->word, &c->error));
     }
     if (w->ballast) {
-        tti_arena_free(c->arena, w->ballast, BALLAST_BYTES);
+        tti_device_arena_free(c->arena, w->ballast, BALLAST_BYTES);
     }
 }
 
@@ -154,7 +154,7 @@ static void behind_a_stream(struct tti_check *c, struct late_work *w, int64_t co
 static void inside(struct tti_check *c, void (*run)(struct tti_check *c, struct late_work *w, int64_t count),
                    int64_t count)
 {
-    const struct tti_device *driver = tti_arena_driver(c->arena);
+    const struct tti_device *driver = tti_device_arena_driver(c->arena);
     struct tti_device_scope scope;
     struct late_work w = {.driver = driver};
     if (tti_check_ok(c, "enter", driver->enter(tti_check_device(c).device_id, &scope, &c->error))) {

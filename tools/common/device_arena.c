@@ -3,7 +3,7 @@
  * Blocks have sizes that are powers of two. What is given back goes into the list of its size, from where the next
  * block of that size is taken. The lists lie in host memory, since the CPU cannot write into a device's.
  */
-#include "common/arena.h"
+#include "common/device_arena.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct block {
     struct block *next;
 };
 
-struct tti_arena {
+struct tti_device_arena {
     const struct tti_device *driver;
     DLDevice where;
     int64_t timeout_ms;
@@ -63,7 +63,7 @@ static void *pop(struct block **list)
     return memory;
 }
 
-static tutti_status add_slab(struct tti_arena *arena, size_t block, tutti_error *error)
+static tutti_status add_slab(struct tti_device_arena *arena, size_t block, tutti_error *error)
 {
     const size_t bytes = block > arena->slab ? block : arena->slab;
     void *memory = NULL;
@@ -81,7 +81,7 @@ static tutti_status add_slab(struct tti_arena *arena, size_t block, tutti_error 
     return TUTTI_OK;
 }
 
-static tutti_status open_stream(struct tti_arena *arena, tutti_error *error)
+static tutti_status open_stream(struct tti_device_arena *arena, tutti_error *error)
 {
     struct tti_device_scope scope;
     tutti_status status = arena->driver->enter(arena->where.device_id, &scope, error);
@@ -96,10 +96,10 @@ static tutti_status open_stream(struct tti_arena *arena, tutti_error *error)
     return status;
 }
 
-tutti_status tti_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, struct tti_arena **arena,
-                            tutti_error *error)
+tutti_status tti_device_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, struct tti_device_arena **arena,
+                                   tutti_error *error)
 {
-    struct tti_arena *a = calloc(1, sizeof(*a));
+    struct tti_device_arena *a = calloc(1, sizeof(*a));
     if (!a) {
         return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for an arena");
     }
@@ -113,14 +113,14 @@ tutti_status tti_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, str
         status = add_slab(a, 0, error);
     }
     if (status != TUTTI_OK) {
-        tti_arena_close(a);
+        tti_device_arena_close(a);
         return status;
     }
     *arena = a;
     return TUTTI_OK;
 }
 
-void tti_arena_close(struct tti_arena *arena)
+void tti_device_arena_close(struct tti_device_arena *arena)
 {
     struct tti_device_scope scope;
     if (!arena) {
@@ -147,17 +147,17 @@ void tti_arena_close(struct tti_arena *arena)
     free(arena);
 }
 
-const struct tti_device *tti_arena_driver(const struct tti_arena *arena)
+const struct tti_device *tti_device_arena_driver(const struct tti_device_arena *arena)
 {
     return arena->driver;
 }
 
-DLDevice tti_arena_device(const struct tti_arena *arena)
+DLDevice tti_device_arena_device(const struct tti_device_arena *arena)
 {
     return arena->where;
 }
 
-tutti_status tti_arena_alloc(struct tti_arena *arena, size_t bytes, void **memory, tutti_error *error)
+tutti_status tti_device_arena_alloc(struct tti_device_arena *arena, size_t bytes, void **memory, tutti_error *error)
 {
     const size_t size = size_of(bytes);
     const size_t block = (size_t)1 << (size + LEAST);
@@ -177,7 +177,7 @@ tutti_status tti_arena_alloc(struct tti_arena *arena, size_t bytes, void **memor
     return status;
 }
 
-void tti_arena_free(struct tti_arena *arena, void *memory, size_t bytes)
+void tti_device_arena_free(struct tti_device_arena *arena, void *memory, size_t bytes)
 {
     if (!memory) {
         return;
@@ -189,7 +189,8 @@ void tti_arena_free(struct tti_arena *arena, void *memory, size_t bytes)
 }
 
 /* Inside. */
-static tutti_status copy_and_wait(struct tti_arena *arena, void *dst, const void *src, size_t bytes, tutti_error *error)
+static tutti_status copy_and_wait(struct tti_device_arena *arena, void *dst, const void *src, size_t bytes,
+                                  tutti_error *error)
 {
     tutti_status status = arena->driver->copy(dst, src, bytes, arena->stream, error);
     if (status == TUTTI_OK) {
@@ -202,7 +203,8 @@ static tutti_status copy_and_wait(struct tti_arena *arena, void *dst, const void
     return status;
 }
 
-tutti_status tti_arena_copy(struct tti_arena *arena, void *dst, const void *src, size_t bytes, tutti_error *error)
+tutti_status tti_device_arena_copy(struct tti_device_arena *arena, void *dst, const void *src, size_t bytes,
+                                   tutti_error *error)
 {
     struct tti_device_scope scope;
     if (bytes == 0) {

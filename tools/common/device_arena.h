@@ -6,8 +6,8 @@
  *
  * Any thread may call; copies of one arena run one at a time.
  */
-#ifndef TTI_TOOLS_ARENA_H
-#define TTI_TOOLS_ARENA_H
+#ifndef TTI_TOOLS_DEVICE_ARENA_H
+#define TTI_TOOLS_DEVICE_ARENA_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,22 +16,23 @@
 
 #include "device/device.h"
 
-struct tti_arena;
+struct tti_device_arena;
 
 /* Takes the first slab, of `slab` bytes; later ones are as large, or as large as a block. */
-tutti_status tti_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, struct tti_arena **arena,
-                            tutti_error *error);
+tutti_status tti_device_arena_open(DLDevice where, size_t slab, int64_t timeout_ms, struct tti_device_arena **arena,
+                                   tutti_error *error);
 /* Frees all its chunks. NULL is allowed. */
-void tti_arena_close(struct tti_arena *arena);
+void tti_device_arena_close(struct tti_device_arena *arena);
 
-const struct tti_device *tti_arena_driver(const struct tti_arena *arena);
-DLDevice tti_arena_device(const struct tti_arena *arena);
+const struct tti_device *tti_device_arena_driver(const struct tti_device_arena *arena);
+DLDevice tti_device_arena_device(const struct tti_device_arena *arena);
 
 /* Aligned to 256 bytes; the content is undefined. */
-tutti_status tti_arena_alloc(struct tti_arena *arena, size_t bytes, void **memory, tutti_error *error);
+tutti_status tti_device_arena_alloc(struct tti_device_arena *arena, size_t bytes, void **memory, tutti_error *error);
 /* With the size that it was asked for. NULL is allowed. */
-void tti_arena_free(struct tti_arena *arena, void *memory, size_t bytes);
+void tti_device_arena_free(struct tti_device_arena *arena, void *memory, size_t bytes);
 /* Copies between any two places, and returns when that is done. */
-tutti_status tti_arena_copy(struct tti_arena *arena, void *dst, const void *src, size_t bytes, tutti_error *error);
+tutti_status tti_device_arena_copy(struct tti_device_arena *arena, void *dst, const void *src, size_t bytes,
+                                   tutti_error *error);
 
 #endif
