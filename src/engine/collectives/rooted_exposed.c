@@ -17,6 +17,7 @@
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/attributes.h"
 #include "engine/failure/corrupt.h"
+#include "engine/memory/caches.h"
 #include "engine/memory/expose.h"
 #include "engine/memory/stage.h"
 
@@ -69,6 +70,7 @@ tutti_status tti_exposed_gather(struct tti_lane *lane, const struct tti_stream *
 {
     const bool shares = !s->own && lane->engine->ranks_per_cpu <= 1 && pulled(lane, s) > 0;
     lane->algorithm = TTI_ALGORITHM_ZERO_COPY;
+    tti_choose_stores(lane, s->op, false);
     tti_advance(lane, shares ? TTI_PHASE_SHARE : TTI_PHASE_PUSH);
     tti_stream_copy_own(lane, s, 1, s->steps);
     const tutti_status status = shares ? tti_exposed_pull_leaves(lane, s, pulled(lane, s)) : TUTTI_OK;

@@ -3,7 +3,7 @@
  * Results that leave the caches anyway may be written past them: no store has to fetch its line first, and inputs and
  * stages stay where they are. That pays for copies from tensor to tensor, and in broadcast, gather and scatter, in
  * which a rank only writes its stage or only reads others. Other copies out of a stage gain on some CPUs only
- * (docs/decisions/0042).
+ * (docs/decisions/0042 and 0055).
  */
 #include "engine/memory/caches.h"
 

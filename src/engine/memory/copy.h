@@ -48,7 +48,7 @@ static inline void tti_copy_counted(struct tti_lane *lane, void *dst, const void
     }
 }
 
-/* Into a tensor of the caller: past the caches if all outputs together are larger than they are. */
+/* Into a tensor of the caller: past the caches if the results of this call leave them (caches.c). */
 static inline void tti_copy_to_output(struct tti_lane *lane, void *dst, const void *src, size_t n)
 {
     if (lane->streams && n >= TTI_PAGE && dst != src) {

@@ -30,8 +30,8 @@ static inline void tti_reduce_push(struct tti_lane *lane, size_t outputs, size_t
     lane->bytes_copied += (size + outputs) * bytes;
 }
 
-/* The same into a tensor of the caller that is none of the sources: past the caches if outputs are larger than they
- * are. */
+/* The same into a tensor of the caller that is none of the sources: past the caches if the results of this call leave
+ * them (caches.c). */
 static inline void tti_reduce_out(struct tti_lane *lane, void *dst, size_t bytes)
 {
     if (!lane->streams || bytes < TTI_PAGE) {

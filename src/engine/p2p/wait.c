@@ -116,11 +116,6 @@ void tti_p2p_describe(const tutti_op *op, char *text, size_t capacity)
 
 static tutti_status timed_out(struct tti_posting *p, int64_t now)
 {
-    /* this process may have been stopped, and all that it waits for is there */
-    const tutti_status drained = tti_p2p_drain(p->e, &p->error);
-    if (drained != TUTTI_OK || tti_p2p_all_done(p)) {
-        return drained;
-    }
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
     char first[96] = "";
     size_t open = 0;

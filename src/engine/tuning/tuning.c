@@ -53,9 +53,9 @@
  *
  * streams: stores past the caches win if the results leave them anyway: inputs, outputs and stages of all ranks share
  *   the last-level caches. From which part of the caches on depends on the model and on what writes
- *   (docs/decisions/0042 and 0055). Copies whose source no other rank has just written gain only where the profile says
- *   that a copy past the caches is faster at all; copies out of stages and folds wait for lines of other cores, so that
- *   figure says little about them. It decides for models that were not measured.
+ *   (docs/decisions/0042 and 0055), and there must be a gain at all: the profile measures it for a copy from memory to
+ *   memory. All_gather, all_to_all and folds read lines that other cores have just written. Of them that figure says
+ *   little, and decides only where the model was not measured.
  *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
  *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
@@ -363,12 +363,19 @@ static bool streams_gain(const struct tti_profile *p)
     return (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
 }
 
+/* Whether the model's table is all that counts. */
+static bool is_measured(const struct tti_profile *p, enum tti_stream_kind kind)
+{
+    const bool by_model = kind == TTI_STREAM_ALL_GATHER || kind == TTI_STREAM_ALL_TO_ALL || kind == TTI_STREAM_FOLDED;
+    return by_model && p->model != TTI_MODEL_OTHER;
+}
+
 static uint64_t stream_for(int size, int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
 {
     const struct stream_limit *limit = &model_of(p)->streams[kind];
     const uint64_t eighths = ranks_share_cpus(size, cpus) ? limit->shared : limit->own;
-    const bool is_known = kind >= TTI_STREAM_ALL_GATHER && kind != TTI_STREAM_MESSAGES && p->model != TTI_MODEL_OTHER;
-    return eighths > 0 && (is_known || streams_gain(p)) ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
+    const bool gains = is_measured(p, kind) || streams_gain(p);
+    return eighths > 0 && gains ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
 }
 
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether a root yields to its readers after it has written everything: where ranks share CPUs, after a large stream of
- * spans (here a broadcast) that the application's thread runs. The ring holds all of it, so the root runs before its
- * reader.
+ * spans (here a broadcast) that the application's thread runs. And whether a reader's stores pass the caches: there is
+ * another limit if it reads the ring for far readers. The ring holds all of it, so the writer runs before its reader.
  */
 #include <sched.h>
 #include <setjmp.h>
@@ -81,8 +81,45 @@ static void root_does_not_yield(void **state)
     assert_int_equal(yields_of(LARGE, 2, TUTTI_ON_WORKER), 0); /* the application computes beside */
 }
 
+/* Whether the reader's stores pass the caches, if those do that follow a copy out of a stage, but not a direct one. */
+static bool reader_streams(tutti_operation kind, bool far)
+{
+    static int32_t tensors[2][2 * LARGE / sizeof(int32_t)];
+    const int writer = kind == TUTTI_OP_GATHER ? 1 : 0;
+    struct tti_tuning_overrides wishes = no_overrides;
+    struct cluster c;
+    wishes.stage = 1 << 22;
+    struct tti_tuning tuning = built_in_tuning(2, &wishes);
+    tuning.stage_far = 2 * tuning.stage;
+    tuning.streams[TTI_STREAM_ROOTED] = 1;
+    tuning.streams[TTI_STREAM_DIRECT] = TTI_TUNING_NEVER;
+    assert_int_equal(cluster_open_tuned(&c, 2, 1, tuning, (struct waiting){1000, 20000, 0}), 0);
+    tutti_error error;
+    for (int i = 0; i < 2; i++) {
+        const int r = i == 0 ? writer : 1 - writer;
+        tutti_op op = op_of(kind, tensors[r], tensors[r], LARGE / sizeof(int32_t), 0);
+        c.engines[r]->ranks_per_cpu = 1;
+        c.engines[r]->lanes[0].publish_ticks = (far ? 1e6 : 1e-6) * c.engines[r]->ticks_per_ns;
+        assert_int_equal(tti_engine_run(c.engines[r], &op, &error), TUTTI_OK);
+    }
+    const bool streams = c.engines[1 - writer]->lanes[0].streams;
+    cluster_close(&c);
+    return streams;
+}
+
+static void a_far_stage_has_the_limit_of_direct_copies(void **state)
+{
+    (void)state;
+    static const tutti_operation kinds[] = {TUTTI_OP_BROADCAST, TUTTI_OP_SCATTER, TUTTI_OP_GATHER};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        assert_true(reader_streams(kinds[i], false));
+        assert_false(reader_streams(kinds[i], true));
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(root_yields_once), cmocka_unit_test(root_does_not_yield)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(root_yields_once), cmocka_unit_test(root_does_not_yield),
+                                       cmocka_unit_test(a_far_stage_has_the_limit_of_direct_copies)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

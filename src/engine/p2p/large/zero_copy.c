@@ -52,7 +52,7 @@ bool tti_p2p_may_zero_copy(const struct tti_engine *e, int peer, uint64_t name, 
 
 static void copy(struct tti_engine *e, void *dst, const void *src, size_t n, uint64_t whole)
 {
-    /* as for collectives: the outputs of all ranks together are larger than the caches */
+    /* as for an all_to_all */
     if (whole >= e->tuning.streams[TTI_STREAM_EXCHANGED] / (size_t)e->size) {
         tti_copy_stream(dst, src, n);
     } else {

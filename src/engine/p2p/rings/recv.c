@@ -190,7 +190,7 @@ static tutti_status take_first(struct tti_engine *e, int peer, const struct tti_
 }
 
 /* Whether the tensors of all messages under way fill the last-level caches, so that stores past them gain
- * (docs/decisions/0048) where those of collectives do. Other open receives count as such messages, as many bytes are
+ * (docs/decisions/0048), if they do on this CPU. Other open receives count as such messages, as many bytes are
  * sent, and other ranks do the same: all that share CPUs, or else the peer. A kept message is copied again. */
 static bool leaves_caches(const struct tti_engine *e, const struct tti_incoming *m)
 {

@@ -231,12 +231,11 @@ static void test_caches(void **state)
     assert_int_equal(fit(2, 2, &p).stream_to_far, 0);
 }
 
-/* In eighths of the last-level caches of the ranks; 0: never. */
-static uint64_t streams_from(int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
+/* Sixteen ranks begin at so many eighths of their CPUs' last-level caches; 0: never. */
+static void expect_streams(int cpus, const struct tti_profile *p, enum tti_stream_kind kind, uint64_t eighths)
 {
-    const uint64_t bytes = fit(16, cpus, p).streams[kind];
-    const uint64_t caches = (uint64_t)p->l3_bytes * (uint64_t)(cpus / 4);
-    return bytes == TTI_TUNING_NEVER ? 0 : bytes / (caches / 8);
+    const uint64_t caches = (uint64_t)p->l3_bytes * (uint64_t)(cpus / p->l3_cpus);
+    assert_int_equal(fit(16, cpus, p).streams[kind], eighths > 0 ? caches / 8 * eighths : TTI_TUNING_NEVER);
 }
 
 static void test_streams(void **state)
@@ -250,6 +249,7 @@ static void test_streams(void **state)
         {TTI_MODEL_OTHER, 16, {8, 8, 8, 8, 8, 8, 0}, {0}},
         {TTI_MODEL_OTHER, 4, {8, 8, 8, 16, 8, 8, 0}, {0}},
         {TTI_MODEL_INTEL, 16, {8, 8, 8, 6, 6, 8, 6}, {0, 0, 0, 6, 6, 0, 6}},
+        {TTI_MODEL_INTEL, 8, {8, 8, 8, 0, 0, 0, 0}, {0}},
         {TTI_MODEL_INTEL, 4, {8, 8, 8, 0, 0, 0, 0}, {0}},
         {TTI_MODEL_ZEN_5, 16, {8, 8, 8, 8, 8, 8, 0}, {0, 0, 0, 8, 8, 0, 0}},
         {TTI_MODEL_ZEN_5, 4, {8, 8, 8, 16, 4, 8, 0}, {0, 0, 0, 16, 4, 0, 0}},
@@ -263,8 +263,8 @@ static void test_streams(void **state)
         struct tti_profile slow = fast;
         slow.stream_mbs = slow.memory_mbs;
         for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
-            assert_int_equal(streams_from(rows[i].cpus, &fast, k), rows[i].fast[k]);
-            assert_int_equal(streams_from(rows[i].cpus, &slow, k), rows[i].slow[k]);
+            expect_streams(rows[i].cpus, &fast, k, rows[i].fast[k]);
+            expect_streams(rows[i].cpus, &slow, k, rows[i].slow[k]);
         }
     }
     struct tti_profile p = tti_profile_built_in;
