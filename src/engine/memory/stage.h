@@ -10,7 +10,7 @@
 
 #include "engine/lane.h"
 
-/* Divides the lane's memory into its two rings, once. */
+/* Divides the lane's memory into its rings, once. */
 void tti_stage_prepare(struct tti_lane *lane);
 
 /* A call that stages no more, or all_gather twice as much in two steps, is small (measured, Zen 5:

@@ -196,12 +196,6 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
-/* Results go past the last-level caches from so many eighths of their size on; 0: never. */
-struct stream_limit {
-    uint64_t own;    /* a CPU for each rank */
-    uint64_t shared; /* ranks share CPUs */
-};
-
 /* What a model gains by, as measured. Claims and a small ring were not measured on Intel's CPUs, streams to far
  * receivers on Zen 3 only. */
 struct model {
@@ -210,52 +204,23 @@ struct model {
     bool stream_to_far;
     uint64_t small_ring; /* its least bytes; 0 = none */
     double lines_of_two; /* packets of two ranks with a CPU each, at most */
-    struct stream_limit streams[TTI_STREAM_KINDS];
 };
+
+/* Another rank's profile may have any value. */
+static int64_t known_model(const struct tti_profile *p)
+{
+    return p->model >= TTI_MODEL_OTHER && p->model <= TTI_MODEL_ZEN_3 ? p->model : TTI_MODEL_OTHER;
+}
 
 static const struct model *model_of(const struct tti_profile *p)
 {
     static const struct model models[] = {
-        [TTI_MODEL_OTHER] = {.far_ring = true,
-                             .claims = true,
-                             .lines_of_two = LINES_MOST,
-                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
-                                         [TTI_STREAM_EXCHANGED] = {8, 8},
-                                         [TTI_STREAM_ROOTED] = {8, 8},
-                                         [TTI_STREAM_ALL_GATHER] = {8, 16},
-                                         [TTI_STREAM_ALL_TO_ALL] = {8, 8},
-                                         [TTI_STREAM_MESSAGES] = {8, 8}}},
-        [TTI_MODEL_INTEL] = {.far_ring = true,
-                             .lines_of_two = LINES_MOST,
-                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
-                                         [TTI_STREAM_EXCHANGED] = {8, 8},
-                                         [TTI_STREAM_ROOTED] = {8, 8},
-                                         [TTI_STREAM_ALL_GATHER] = {6, 0},
-                                         [TTI_STREAM_ALL_TO_ALL] = {6, 0},
-                                         [TTI_STREAM_MESSAGES] = {8, 0},
-                                         [TTI_STREAM_FOLDED] = {6, 0}}},
-        [TTI_MODEL_ZEN_5] = {.small_ring = 512 * KIB,
-                             .lines_of_two = LINES_LEAST,
-                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
-                                         [TTI_STREAM_EXCHANGED] = {8, 8},
-                                         [TTI_STREAM_ROOTED] = {8, 8},
-                                         [TTI_STREAM_ALL_GATHER] = {8, 16},
-                                         [TTI_STREAM_ALL_TO_ALL] = {8, 4},
-                                         [TTI_STREAM_MESSAGES] = {8, 8}}},
-        [TTI_MODEL_ZEN_3] = {.far_ring = true,
-                             .stream_to_far = true,
-                             .small_ring = 256 * KIB,
-                             .lines_of_two = 4,
-                             .streams = {[TTI_STREAM_DIRECT] = {8, 8},
-                                         [TTI_STREAM_EXCHANGED] = {4, 4},
-                                         [TTI_STREAM_ROOTED] = {4, 5},
-                                         [TTI_STREAM_ALL_GATHER] = {4, 6},
-                                         [TTI_STREAM_ALL_TO_ALL] = {4, 4},
-                                         [TTI_STREAM_MESSAGES] = {8, 8}}},
+        [TTI_MODEL_OTHER] = {.far_ring = true, .claims = true, .lines_of_two = LINES_MOST},
+        [TTI_MODEL_INTEL] = {.far_ring = true, .lines_of_two = LINES_MOST},
+        [TTI_MODEL_ZEN_5] = {.small_ring = 512 * KIB, .lines_of_two = LINES_LEAST},
+        [TTI_MODEL_ZEN_3] = {.far_ring = true, .stream_to_far = true, .small_ring = 256 * KIB, .lines_of_two = 4},
     };
-    /* another rank's profile may have any value */
-    const bool known = p->model >= TTI_MODEL_OTHER && p->model <= TTI_MODEL_ZEN_3;
-    return &models[known ? p->model : TTI_MODEL_OTHER];
+    return &models[known_model(p)];
 }
 
 /* Two ranks of Zen 5 with a CPU each. */
@@ -363,17 +328,27 @@ static bool streams_gain(const struct tti_profile *p)
     return (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
 }
 
-/* Whether the model's table is all that counts. */
+/* Whether the model is all that counts. */
 static bool is_measured(const struct tti_profile *p, enum tti_stream_kind kind)
 {
     const bool by_model = kind == TTI_STREAM_ALL_GATHER || kind == TTI_STREAM_ALL_TO_ALL || kind == TTI_STREAM_FOLDED;
-    return by_model && p->model != TTI_MODEL_OTHER;
+    return by_model && known_model(p) != TTI_MODEL_OTHER;
 }
 
 static uint64_t stream_for(int size, int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
 {
-    const struct stream_limit *limit = &model_of(p)->streams[kind];
-    const uint64_t eighths = ranks_share_cpus(size, cpus) ? limit->shared : limit->own;
+    /* Eighths of the last-level caches: with a CPU for each rank, and where ranks share CPUs. 0: never. */
+    static const uint64_t limits[TTI_STREAM_KINDS][TTI_MODEL_ZEN_3][2] = {
+        /* by model, in the order of their numbers from 1 on: other, Intel, Zen 5, Zen 3 */
+        [TTI_STREAM_DIRECT] = {{8, 8}, {8, 8}, {8, 8}, {8, 8}},
+        [TTI_STREAM_EXCHANGED] = {{8, 8}, {8, 8}, {8, 8}, {4, 4}},
+        [TTI_STREAM_ROOTED] = {{8, 8}, {8, 8}, {8, 8}, {4, 5}},
+        [TTI_STREAM_ALL_GATHER] = {{8, 16}, {6, 0}, {8, 16}, {4, 6}},
+        [TTI_STREAM_ALL_TO_ALL] = {{8, 8}, {6, 0}, {8, 4}, {4, 4}},
+        [TTI_STREAM_MESSAGES] = {{8, 8}, {8, 0}, {8, 8}, {8, 8}},
+        [TTI_STREAM_FOLDED] = {{0, 0}, {6, 0}, {0, 0}, {0, 0}},
+    };
+    const uint64_t eighths = limits[kind][known_model(p) - TTI_MODEL_OTHER][ranks_share_cpus(size, cpus)];
     const bool gains = is_measured(p, kind) || streams_gain(p);
     return eighths > 0 && gains ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
 }
