@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "engine/memory/heap.h"
 #include "engine/memory/layout.h"
+#include "engine/memory/residency.h"
 #include "engine/tuning/tuning.h"
 #include "engine/wait/spin.h"
 #include "kernels/kernels.h"
@@ -117,6 +118,7 @@ struct tti_lane {
     bool exposed;                     /* peers can reach the tensors of this rank that they need in this call */
     bool named;                       /* some rank has named a tensor that it exposes                  */
     bool streams;                     /* what this call writes next goes past the caches            */
+    bool cold;                        /* because its output lies in none of them                     */
     bool announces;                   /* this call ends by publishing TTI_PHASE_FINAL                  */
     bool advances;                    /* this call adds to the digest when it ends                     */
     bool diverged;                    /* `reported_delta` or `mismatch_reported` is not all zero      */
@@ -154,12 +156,13 @@ struct tti_lane {
     int64_t deadline_ns;
     /* what only large calls and long waits use */
     struct tti_stage rings[TTI_STAGE_RINGS];
-    struct tti_stage *stage;     /* the one in use */
-    uint32_t publications;       /* of large calls, or those in the small ring */
-    uint32_t probes;             /* calls in which the distance may be measured */
-    double publish_ticks;        /* time to change a line that another rank has read: a running average */
-    struct tti_spin *spins;      /* for each publisher */
-    _Atomic uint64_t holds_heap; /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
+    struct tti_stage *stage;        /* the one in use */
+    uint32_t publications;          /* of large calls, or those in the small ring */
+    uint32_t probes;                /* calls in which the distance may be measured */
+    double publish_ticks;           /* time to change a line that another rank has read: a running average */
+    struct tti_residency residency; /* of its outputs */
+    struct tti_spin *spins;         /* for each publisher */
+    _Atomic uint64_t holds_heap;    /* heap withdrawals at this call's first lookup; 0 = it looked nothing up */
 };
 
 struct tti_engine {

@@ -170,10 +170,10 @@ tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s,
     return lane->exposed ? write_nothing(lane, s, reader) : write_spans(lane, s, reader);
 }
 
-/* The caches hold no far stage, only tensors: as when those are copied directly. */
+/* The caches hold no far stage, only tensors: as when those are copied directly. A cold output stays one. */
 static void reconsider_stores(struct tti_lane *lane, const struct tti_stream *s, int writer)
 {
-    if (lane->streams && tti_stage_peer_is_far(lane, writer)) {
+    if (lane->streams && !lane->cold && tti_stage_peer_is_far(lane, writer)) {
         tti_choose_stores(lane, s->op, false);
     }
 }

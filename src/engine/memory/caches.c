@@ -3,11 +3,17 @@
  * Results that leave the caches anyway may be written past them: no store has to fetch its line first, and inputs and
  * stages stay where they are. That pays for copies from tensor to tensor, and in broadcast, gather and scatter, in
  * which a rank only writes its stage or only reads others. Other copies out of a stage gain on some CPUs only
- * (docs/decisions/0042 and 0055).
+ * (docs/decisions/0042 and 0055). Smaller results go past the caches, too, if their tensor lies in none of
+ * them (residency.c).
  */
 #include "engine/memory/caches.h"
 
 #include "engine/memory/parts.h"
+#include "engine/memory/residency.h"
+
+#define SAMPLES     8
+#define COLD        0.3 /* share of cold lines from which on stores past the caches gain, with a CPU for each rank ... */
+#define COLD_SHARED 0.5 /* ... and where ranks share CPUs: such a copy keeps the CPU busy for longer */
 
 /* Whether a fold writes the input that it has just read, which lies in its cache. Other operations do not write what is
  * in place. */
@@ -46,8 +52,42 @@ static uint64_t tensors_of(const struct tti_lane *lane, tutti_operation kind)
     return kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER ? 2 : (uint64_t)lane->engine->size;
 }
 
+/* Bytes of the output that peers send; false if there are none. The own part does not count: in place, the program has
+ * just written it. */
+static bool sample(struct tti_lane *lane, const tutti_op *op, unsigned char *bytes[SAMPLES])
+{
+    const struct tti_engine *e = lane->engine;
+    const bool joined = op->kind != TUTTI_OP_BROADCAST && op->kind != TUTTI_OP_SCATTER;
+    if (op->kind == TUTTI_OP_GATHER ? op->root != e->rank : !joined && op->root == e->rank) {
+        return false;
+    }
+    for (int i = 0; i < SAMPLES; i++) {
+        const int peer = (e->rank + 1 + (int)tti_residency_pick(&lane->residency, (uint64_t)e->size - 1)) % e->size;
+        const size_t part = joined ? tti_part_bytes(&op->recv_parts, peer) : op->count * tti_dtype_size(op->dtype);
+        if (part == 0) {
+            return false;
+        }
+        const size_t at = tti_residency_pick(&lane->residency, part);
+        size_t one = 1;
+        bytes[i] = joined ? tti_part_chunk(op->dst, &op->recv_parts, peer, at, &one) : (unsigned char *)op->dst + at;
+    }
+    return true;
+}
+
+static bool output_is_cold(struct tti_lane *lane, const tutti_op *op)
+{
+    const struct tti_engine *e = lane->engine;
+    unsigned char *bytes[SAMPLES];
+    return sample(lane, op, bytes) &&
+           tti_residency_decide(&lane->residency, tti_residency_measure(bytes, SAMPLES, e->ticks_per_ns),
+                                e->ranks_per_cpu > 1 ? COLD_SHARED : COLD);
+}
+
 void tti_choose_stores(struct tti_lane *lane, const tutti_op *op, bool from_stage)
 {
-    const uint64_t limit = lane->engine->tuning.streams[kind_of(op->kind, from_stage)];
-    lane->streams = lane->bytes * tensors_of(lane, op->kind) >= limit && !folds_in_place(lane, op);
+    const struct tti_tuning *t = &lane->engine->tuning;
+    const enum tti_stream_kind kind = kind_of(op->kind, from_stage);
+    const uint64_t bytes = lane->bytes * tensors_of(lane, op->kind);
+    lane->cold = bytes < t->streams[kind] && bytes >= t->streams_if_cold[kind] && output_is_cold(lane, op);
+    lane->streams = (bytes >= t->streams[kind] || lane->cold) && !folds_in_place(lane, op);
 }

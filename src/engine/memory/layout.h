@@ -39,7 +39,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   21u
+#define TTI_LAYOUT_ABI   22u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */

@@ -38,10 +38,11 @@ struct tti_tuning {
     uint64_t single_copy;     /* and the kernel copies private ones, if the ranks are far apart ... */
     uint64_t single_copy_at_any_distance; /* ... or, if this is not 0, at any distance */
     uint64_t single_copy_messages;        /* not 0: it copies messages where that costs less than the ring */
-    uint64_t streams[TTI_STREAM_KINDS];   /* results go past the caches if the tensors of all ranks are so large */
-    uint64_t claims;                      /* not 0: the only reader of a line claims it (memory/copy.h) */
-    uint64_t stream_to_far;               /* not 0: messages to a far receiver go into the ring past the caches */
-    uint64_t yield_ns;                    /* these three from the profile */
+    uint64_t streams[TTI_STREAM_KINDS];   /* results go past the caches if the tensors of all ranks are so large ... */
+    uint64_t streams_if_cold[TTI_STREAM_KINDS]; /* ... or so large and not in the caches (memory/residency.c) */
+    uint64_t claims;                            /* not 0: the only reader of a line claims it (memory/copy.h) */
+    uint64_t stream_to_far;                     /* not 0: messages to a far receiver go into the ring past the caches */
+    uint64_t yield_ns;                          /* these three from the profile */
     uint64_t switch_ns;
     uint64_t wake_ns;
 };

@@ -272,6 +272,24 @@ static void test_streams(void **state)
     assert_int_equal(fit(2, 16, &p).streams[TTI_STREAM_DIRECT], p.l3_bytes); /* of the ranks' CPUs only */
 }
 
+static void test_streams_of_cold_outputs(void **state)
+{
+    (void)state;
+    for (int model = TTI_MODEL_OTHER; model <= TTI_MODEL_ZEN_3; model++) {
+        struct tti_profile p = tti_profile_built_in;
+        p.l3_cpus = 4;
+        p.model = model;
+        for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
+            const bool joined = k == TTI_STREAM_ALL_GATHER || k == TTI_STREAM_ALL_TO_ALL;
+            const bool gains = model == TTI_MODEL_ZEN_3 && (joined || k == TTI_STREAM_ROOTED);
+            const uint64_t eighth = (uint64_t)p.l3_bytes / 8;
+            const uint64_t expected = !gains ? TTI_TUNING_NEVER : joined ? 2 * eighth : eighth;
+            assert_int_equal(fit(2, 16, &p).streams_if_cold[k], expected);
+            assert_int_equal(fit(8, 2, &p).streams_if_cold[k], expected); /* both CPUs have the same one */
+        }
+    }
+}
+
 static void test_wishes(void **state)
 {
     (void)state;
@@ -294,6 +312,7 @@ static void test_wishes(void **state)
     assert_int_equal(t.reduce_sliced, 5);
     for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
         assert_int_equal(t.streams[k], 7);
+        assert_int_equal(t.streams_if_cold[k], 7);
     }
     assert_int_equal(t.zero_copy, 3);
 }
@@ -371,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_reduce_sliced),
         cmocka_unit_test(test_caches),
         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_streams_of_cold_outputs),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_wishes_for_single_copy),
         cmocka_unit_test(test_cannot_be),
