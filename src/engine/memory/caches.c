@@ -11,9 +11,12 @@
 #include "engine/memory/parts.h"
 #include "engine/memory/residency.h"
 
-#define SAMPLES     8
-#define COLD        0.3 /* share of cold lines from which on stores past the caches gain, with a CPU for each rank ... */
-#define COLD_SHARED 0.5 /* ... and where ranks share CPUs: such a copy keeps the CPU busy for longer */
+#define SAMPLES 8
+
+/* From this share of cold lines on stores past the caches gain, with a CPU for each rank and where ranks share CPUs.
+ * There they have to gain more, since a CPU that waits for them does nothing for its other ranks. */
+#define COLD        0.3
+#define COLD_SHARED 0.5
 
 /* Whether a fold writes the input that it has just read, which lies in its cache. Other operations do not write what is
  * in place. */
