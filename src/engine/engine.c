@@ -97,6 +97,7 @@ static size_t place_arrays(struct tti_lane *lane, unsigned char *block, size_t s
     lane->populated = take(block, &used, size, sizeof(*lane->populated));
     lane->inputs = take(block, &used, size, sizeof(*lane->inputs));
     lane->outputs = take(block, &used, size, sizeof(*lane->outputs));
+    lane->slots = take(block, &used, 2 * size, sizeof(*lane->slots));
     lane->remote = take(block, &used, size, sizeof(*lane->remote));
     lane->spins = take(block, &used, size, sizeof(*lane->spins));
     lane->reported_delta = take(block, &used, size, sizeof(*lane->reported_delta));

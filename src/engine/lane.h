@@ -105,6 +105,12 @@ struct tti_agreement_state {
     bool excluded;  /* the other ranks have gone on without this one */
 };
 
+/* Where a rank's data for another one lie in each of its spans. */
+struct tti_span_slot {
+    uint64_t start;
+    uint64_t bytes;
+};
+
 struct tti_lane {
     /* what small calls use comes first */
     _Alignas(64) struct tti_engine *engine;
@@ -143,10 +149,11 @@ struct tti_lane {
     unsigned char **inputs;   /* size entries: where this rank sees every rank's exposed tensors; NULL = private */
     unsigned char **outputs;
     /* size entries each: see mismatch.c */
-    uint32_t *reported_delta; /* peer's digest minus own digest, as far as this rank has reported it         */
-    bool *mismatch_reported;  /* the next difference that this rank sees in the peer's digest is reported, too */
-    bool *mismatched;         /* the rank runs another call than this one                                    */
-    bool *remote;             /* size entries: `inputs` and `outputs` are addresses of that rank's process */
+    uint32_t *reported_delta;    /* peer's digest minus own digest, as far as this rank has reported it         */
+    bool *mismatch_reported;     /* the next difference that this rank sees in the peer's digest is reported, too */
+    bool *mismatched;            /* the rank runs another call than this one                                    */
+    struct tti_span_slot *slots; /* 2 size entries, for all_to_all_v */
+    bool *remote;                /* size entries: `inputs` and `outputs` are addresses of that rank's process */
     /* the current call */
     uint64_t needed_call; /* while it waits for credit: the earlier call whose arrivals it needs; else 0 */
     const tutti_op *op;

@@ -103,3 +103,20 @@ void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *part
         n -= chunk;
     }
 }
+
+void tti_part_copy(struct tti_lane *lane, void *to, const tutti_parts *to_parts, const void *from,
+                   const tutti_parts *from_parts, int rank)
+{
+    unsigned char block[4096];
+    const size_t bytes = tti_part_bytes(from_parts, rank);
+    const unsigned char *direct = bytes > 0 ? tti_part_direct(from, from_parts, rank) : NULL;
+    if (direct) {
+        tti_part_write(lane, to, to_parts, rank, 0, direct, bytes);
+        return;
+    }
+    for (size_t at = 0; at < bytes; at += sizeof(block)) {
+        const size_t n = bytes - at < sizeof(block) ? bytes - at : sizeof(block);
+        tti_part_read(lane, block, from, from_parts, rank, at, n);
+        tti_part_write(lane, to, to_parts, rank, at, block, n);
+    }
+}

@@ -20,6 +20,11 @@ void tti_part_stage(struct tti_lane *lane, void *span, const void *joined, const
 void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *parts, int rank, size_t from,
                     const void *src, size_t n);
 
+/* Copies a rank's part of one joined tensor to its part of another one, of as many bytes. Both may have rows, of
+ * different lengths. */
+void tti_part_copy(struct tti_lane *lane, void *to, const tutti_parts *to_parts, const void *from,
+                   const tutti_parts *from_parts, int rank);
+
 /* The address of byte `from` of a part; reduces *n to the bytes that lie together there. */
 unsigned char *tti_part_chunk(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n);
 

@@ -3,8 +3,8 @@
  * A store fetches its line first. If that comes from memory, a store past the caches takes less time; if it comes from
  * a cache, more. Sizes do not tell: a program that uses many tensors in turn, or another library between two calls,
  * finds its outputs in memory although they would fit the caches. So a rank takes a few lines of the output before it
- * copies there. Cost: one locked operation after the other, 20 to 90 ns each if the line lies in a cache, 120 to 600
- * if it does not (docs/decisions/0056).
+ * copies there. Cost: one locked operation after the other, 20 to 90 ns each if the line lies under the own
+ * third-level cache, 120 to 600 if it does not (docs/decisions/0056).
  *
  * A result that went past the caches is cold in the next call, too, unless the program has read it. So one call in
  * CALLS has ordinary stores again, and the times in the call after it decide alone.
@@ -15,7 +15,7 @@
 
 #include "base/host/cpu_ticks.h"
 
-#define COLD_NS  110.0 /* a line from memory takes so long at least */
+#define COLD_NS  110.0 /* a cold line takes so long at least */
 #define FAULT_NS 700.0 /* and so long at most: else an interrupt came, or the page is new, as are all its lines */
 #define WEIGHT   0.125
 #define HOT      0.25 /* an output with fewer cold lines is hot, whatever the ones before were */

@@ -57,6 +57,8 @@
  *   memory. All_gather, all_to_all and folds read lines that other cores have just written. Of them that figure says
  *   little, and decides only where the model was not measured.
  *
+ * streams_if_cold: smaller results, too, if the lines of their output are in no cache (docs/decisions/0056).
+ *
  * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
  *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
  *   go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).

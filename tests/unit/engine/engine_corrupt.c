@@ -204,6 +204,51 @@ static void numbers_of_calls_are_checked(void **state)
     }
 }
 
+enum { EXCHANGING = 3, ELEMENTS = 3 * 16384 };
+
+/* By its row rank 1 sends so much to rank 0 that the sum of its parts wraps around. Rank 0 expects that. */
+static void corrupt_rows(struct cluster *c)
+{
+    const uint64_t all = UINT64_MAX - ELEMENTS * sizeof(int32_t) + 1;
+    unsigned char *rows[] = {tti_stage_own(&c->engines[0]->lanes[0], 0), tti_stage_own(&c->engines[1]->lanes[0], 0)};
+    memcpy(rows[0] + (EXCHANGING + 1) * sizeof(all), &all, sizeof(all));
+    memcpy(rows[1], &all, sizeof(all));
+}
+
+static int exchange_with_a_liar(struct cluster *c, int rank)
+{
+    static int32_t sent[EXCHANGING][EXCHANGING * ELEMENTS], got[EXCHANGING][EXCHANGING * ELEMENTS];
+    static const int64_t counts[] = {ELEMENTS, ELEMENTS, ELEMENTS}, at[] = {0, ELEMENTS, 2 * ELEMENTS};
+    const tutti_parts parts = {.outer = 1, .unit = sizeof(int32_t), .counts = counts, .displacements = at};
+    tutti_op op = op_of(TUTTI_OP_ALL_TO_ALL, sent[rank], got[rank], ELEMENTS, 0);
+    tutti_error e;
+    op.send_parts = parts;
+    op.recv_parts = parts;
+    op.timeout_ms = 20000;
+    for (int r = 0; rank == 2 && r < 2; r++) {
+        /* acquire: pairs with the arrival, which is behind the row */
+        while (atomic_load_explicit(&tti_arrival_of(&c->engines[2]->lanes[0], r, 1)->sequence, memory_order_acquire) !=
+               1) {
+            sched_yield();
+        }
+    }
+    if (rank == 2) {
+        corrupt_rows(c);
+    }
+    const tutti_status status = tti_engine_run(c->engines[rank], &op, &e);
+    return rank == 2 ? status != TUTTI_PEER_CORRUPT || e.suspect != 1 : status == TUTTI_OK;
+}
+
+/* Slots of a span follow from lengths that a peer wrote. */
+static void lengths_of_parts_are_checked(void **state)
+{
+    (void)state;
+    struct cluster c;
+    assert_int_equal(cluster_open(&c, EXCHANGING, 1, 16384, (struct waiting){-1, -1, 0}), 0);
+    assert_int_equal(cluster_run(&c, exchange_with_a_liar), 0);
+    cluster_close(&c);
+}
+
 /* A rank that waits without a deadline sees it, too. */
 static void impossible_numbers_end_long_waits(void **state)
 {
@@ -453,6 +498,7 @@ int main(void)
         cmocka_unit_test(doorbell_holds_hints_only),
         cmocka_unit_test(numbers_of_calls_are_checked),
         cmocka_unit_test(impossible_numbers_end_long_waits),
+        cmocka_unit_test(lengths_of_parts_are_checked),
         cmocka_unit_test(attributes_are_checked),
         cmocka_unit_test(missing_memory_is_reported),
         cmocka_unit_test(failed_ranks_stay_in_step),
