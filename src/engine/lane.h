@@ -105,7 +105,7 @@ struct tti_agreement_state {
     bool excluded;  /* the other ranks have gone on without this one */
 };
 
-/* Where a rank's data for another one lie in each of its spans. */
+/* Where one rank's data for another one lie in a span. */
 struct tti_span_slot {
     uint64_t start;
     uint64_t bytes;
@@ -124,7 +124,7 @@ struct tti_lane {
     bool exposed;                     /* peers can reach the tensors of this rank that they need in this call */
     bool named;                       /* some rank has named a tensor that it exposes                  */
     bool streams;                     /* what this call writes next goes past the caches            */
-    bool cold;                        /* because its output lies in none of them                     */
+    bool cold;                        /* because its output lies in no cache of this CPU             */
     bool announces;                   /* this call ends by publishing TTI_PHASE_FINAL                  */
     bool advances;                    /* this call adds to the digest when it ends                     */
     bool diverged;                    /* `reported_delta` or `mismatch_reported` is not all zero      */

@@ -2,13 +2,14 @@
 /*
  * all_to_all with parts of different length: an exchange of spans with a slot for each receiver. A rank knows only its
  * own row: bytes to each rank and bytes from each rank. So step 0 carries each rank's row. Every rank reads all rows
- * and compares them, so all ranks decide alike before any output is written. Cost: P rows of 16 P bytes read a rank.
+ * and compares them, so all ranks decide alike before any output is written. Cost: 2 P^2 numbers read a rank, P^2 more
+ * and as many divisions if more steps follow.
  *
  * Behind the row step 0 has the beginning of each part, in slots of one length. If nothing is left, that is all: one
- * epoch. Else, in each of S further steps, a rank stages 1 / S of what is left of each part, slot behind slot. So a
- * span is full whatever the lengths are, and S follows from the rank that sends the most in all. With slots of one
- * length it would follow from the longest part: P times as many steps where each rank sends to one other only. The rows
- * tell every rank where its slots lie in the spans of all peers. Bytes a rank: 4n - 2m, as without lengths.
+ * epoch. Else, in each of S further steps, a rank stages 1 / S of what is left of each part, slot behind slot, and S
+ * follows from the rank that sends the most in all. With slots of one length it would follow from the longest part:
+ * P - 1 times as many steps where each rank sends to one other only. The rows tell every rank where its slots lie in
+ * the spans of all peers. Bytes a rank: 4n - 2m, as without lengths.
  */
 #include "engine/collectives/all_to_all_v.h"
 
@@ -32,16 +33,20 @@ static struct tti_span_slot *received(const struct tti_lane *lane)
     return lane->slots + lane->engine->size;
 }
 
+static uint64_t whole_lines(uint64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static size_t row_bytes(const struct tti_lane *lane)
 {
-    return ((size_t)lane->engine->size * SIDES * sizeof(uint64_t) + 63) / 64 * 64;
+    return whole_lines((size_t)lane->engine->size * SIDES * sizeof(uint64_t));
 }
 
 /* Rank r's slot in every span of step 0. */
 static struct tti_span_slot first_slot(const struct tti_lane *lane, const struct tti_exchange *x, int r)
 {
-    const size_t bytes = (x->stride - row_bytes(lane)) / (size_t)lane->engine->size / 64 * 64;
-    return (struct tti_span_slot){.start = row_bytes(lane) + (size_t)r * bytes, .bytes = bytes};
+    return (struct tti_span_slot){.start = row_bytes(lane) + (size_t)r * x->chunk, .bytes = x->chunk};
 }
 
 static void pack_row(const struct tti_lane *lane, const tutti_op *op, unsigned char *span)
@@ -63,64 +68,66 @@ static uint64_t row_entry(const struct tti_lane *lane, int rank, int side, int p
     return v;
 }
 
-static tutti_status compare_rows(struct tti_lane *lane)
+/* What step 0 leaves of a part of so many bytes. The own part is not staged. */
+static uint64_t rest_of(const struct tti_exchange *x, int from, int to, uint64_t part)
 {
-    const int size = lane->engine->size;
-    for (int from = 0; from < size; from++) {
-        for (int to = 0; to < size; to++) {
-            const uint64_t bytes = row_entry(lane, from, BYTES_TO, to);
-            const uint64_t expected = row_entry(lane, to, BYTES_FROM, from);
-            if (bytes != expected) {
-                tti_error_set(
-                    lane->error, TUTTI_MISMATCH,
-                    "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane "
-                    "%d)",
-                    from, (unsigned long long)bytes, to, (unsigned long long)expected, (unsigned long long)lane->call,
-                    lane->index);
-                lane->error->suspect = from;
-                return TUTTI_MISMATCH;
-            }
-        }
-    }
-    return TUTTI_OK;
-}
-
-/* Bytes of a part behind step 0. The own part is not staged. */
-static uint64_t rest_of(const struct tti_lane *lane, const struct tti_exchange *x, int from, int to)
-{
-    const uint64_t part = from != to ? row_entry(lane, from, BYTES_TO, to) : 0;
-    return part - tti_chunk_bytes(part, first_slot(lane, x, to).bytes, 0);
-}
-
-/* Steps in which the rests of all ranks fit their spans: as many as equal rests of the same sum would take, or more, if
- * the ends of the slots' last lines take up too much. */
-static uint64_t steps_of_rests(const struct tti_lane *lane, const struct tti_exchange *x)
-{
-    const int size = lane->engine->size;
-    const uint64_t peers = (uint64_t)size - 1;
-    const uint64_t equal = x->stride / (uint64_t)size * peers;
-    const uint64_t lines = x->stride - 64 * peers;
-    const uint64_t room = equal < lines ? equal : lines;
-    uint64_t steps = 0;
-    for (int from = 0; from < size; from++) {
-        uint64_t sum = 0;
-        for (int to = 0; to < size; to++) {
-            sum += rest_of(lane, x, from, to);
-        }
-        const uint64_t own = (sum + room - 1) / room;
-        steps = own > steps ? own : steps;
-    }
-    return steps;
+    return from != to && part > x->chunk ? part - x->chunk : 0;
 }
 
 /* A peer may write anything into its row, also after it was compared. */
 static tutti_status impossible(struct tti_lane *lane, int rank)
 {
     tti_error_set(lane->error, TUTTI_PEER_CORRUPT,
-                  "all_to_all_v: the lengths of the parts that rank %d sends do not fit its spans (call %llu of lane "
-                  "%d)",
+                  "all_to_all_v: the lengths of the parts that rank %d sends are impossible (call %llu of lane %d)",
                   rank, (unsigned long long)lane->call, lane->index);
     return tti_fault_raise_suspect(lane->engine, lane, rank, lane->error);
+}
+
+static tutti_status differ(struct tti_lane *lane, int from, uint64_t bytes, int to, uint64_t expected)
+{
+    tti_error_set(lane->error, TUTTI_MISMATCH,
+                  "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane %d)", from,
+                  (unsigned long long)bytes, to, (unsigned long long)expected, (unsigned long long)lane->call,
+                  lane->index);
+    lane->error->suspect = from;
+    return TUTTI_MISMATCH;
+}
+
+/* Steps in which so many bytes of a rank fit its spans: as many as equal parts would take, whose spans have an empty
+ * slot for the rank itself, or more, if the ends of the slots' last lines take up too much. */
+static uint64_t steps_for(const struct tti_lane *lane, const struct tti_exchange *x, uint64_t bytes)
+{
+    const uint64_t peers = (uint64_t)lane->engine->size - 1;
+    const uint64_t equal = x->stride / (peers + 1) * peers;
+    const uint64_t lines = x->stride - 64 * peers;
+    const uint64_t room = equal < lines ? equal : lines;
+    return bytes / room + (bytes % room > 0);
+}
+
+/* Compares all rows. *steps: how many follow step 0. */
+static tutti_status compare_rows(struct tti_lane *lane, const struct tti_exchange *x, uint64_t *steps)
+{
+    const int size = lane->engine->size;
+    *steps = 0;
+    for (int from = 0; from < size; from++) {
+        uint64_t left = 0;
+        for (int to = 0; to < size; to++) {
+            const uint64_t bytes = row_entry(lane, from, BYTES_TO, to);
+            const uint64_t expected = row_entry(lane, to, BYTES_FROM, from);
+            if (bytes != expected) {
+                return differ(lane, from, bytes, to, expected);
+            }
+            if (__builtin_add_overflow(left, rest_of(x, from, to, bytes), &left)) {
+                return impossible(lane, from);
+            }
+        }
+        const uint64_t own = steps_for(lane, x, left);
+        if (own >= TTI_PHASE_PUSH - 1) { /* phases count steps */
+            return impossible(lane, from);
+        }
+        *steps = own > *steps ? own : *steps;
+    }
+    return TUTTI_OK;
 }
 
 /* A slot begins behind the slots of the ranks before. */
@@ -130,10 +137,11 @@ static tutti_status place_slots(struct tti_lane *lane, const struct tti_exchange
     const int rank = lane->engine->rank;
     for (int from = 0; from < size; from++) {
         struct tti_span_slot slot = {0};
-        for (int to = 0; to < size; to++) {
+        for (int to = 0; to < size && (to <= rank || from == rank); to++) {
+            const uint64_t rest = rest_of(x, from, to, row_entry(lane, from, BYTES_TO, to));
             slot.start += slot.bytes;
-            slot.bytes = ((rest_of(lane, x, from, to) + steps - 1) / steps + 63) / 64 * 64;
-            if (slot.bytes > x->stride - slot.start) {
+            slot.bytes = whole_lines((rest + steps - 1) / steps);
+            if (slot.bytes > x->stride - slot.start) { /* the row has changed meanwhile */
                 return impossible(lane, from);
             }
             if (from == rank) {
@@ -149,12 +157,12 @@ static tutti_status place_slots(struct tti_lane *lane, const struct tti_exchange
 
 static tutti_status agreed(struct tti_lane *lane, struct tti_exchange *x)
 {
-    tutti_status status = compare_rows(lane);
-    if (status != TUTTI_OK) {
-        return status;
+    uint64_t steps;
+    tutti_status status = compare_rows(lane, x, &steps);
+    if (status == TUTTI_OK && steps > 0) {
+        status = place_slots(lane, x, steps);
     }
-    const uint64_t steps = steps_of_rests(lane, x);
-    if (steps > 0 && (status = place_slots(lane, x, steps)) != TUTTI_OK) {
+    if (status != TUTTI_OK) {
         return status;
     }
     x->steps = 1 + (size_t)steps;
@@ -166,10 +174,9 @@ static tutti_status agreed(struct tti_lane *lane, struct tti_exchange *x)
 }
 
 /* Where the range of a part that step k carries begins. */
-static size_t range_at(const struct tti_lane *lane, const struct tti_exchange *x, size_t k,
-                       const struct tti_span_slot *slot)
+static size_t range_at(const struct tti_exchange *x, size_t k, const struct tti_span_slot *slot)
 {
-    return k > 0 ? first_slot(lane, x, 0).bytes + (k - 1) * slot->bytes : 0;
+    return k > 0 ? x->chunk + (k - 1) * slot->bytes : 0;
 }
 
 static size_t range_bytes(size_t part, size_t at, const struct tti_span_slot *slot)
@@ -186,7 +193,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
             const struct tti_span_slot slot = k > 0 ? sent(lane)[r] : first_slot(lane, x, r);
-            const size_t at = range_at(lane, x, k, &slot);
+            const size_t at = range_at(x, k, &slot);
             const size_t n = range_bytes(tti_part_bytes(parts, r), at, &slot);
             tti_part_stage(lane, span + slot.start, x->op->src, parts, r, at, n);
         }
@@ -197,7 +204,7 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
 {
     const tutti_parts *parts = &x->op->recv_parts;
     const struct tti_span_slot slot = k > 0 ? received(lane)[peer] : first_slot(lane, x, lane->engine->rank);
-    const size_t at = range_at(lane, x, k, &slot);
+    const size_t at = range_at(x, k, &slot);
     const size_t n = range_bytes(tti_part_bytes(parts, peer), at, &slot);
     tti_part_write(lane, x->op->dst, parts, peer, at, tti_stage_peer(lane, peer, k) + slot.start, n);
 }
@@ -211,5 +218,6 @@ tutti_status tti_run_all_to_all_v(struct tti_lane *lane, const tutti_op *op)
                              .pack = pack,
                              .take = take,
                              .agreed = agreed};
+    x.chunk = (x.stride - row_bytes(lane)) / size / 64 * 64;
     return tti_exchange_run(lane, &x);
 }

@@ -22,16 +22,7 @@ tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
         return TUTTI_OK;
     }
     if (op->kind == TUTTI_OP_ALL_TO_ALL) {
-        const size_t sent = tti_part_bytes(&op->send_parts, 0); /* and received */
-        for (size_t row = 0; row < op->send_parts.outer; row++) {
-            size_t width = sent / op->send_parts.outer;
-            unsigned char block[1024];
-            for (size_t at = 0; at < width; at += sizeof(block)) {
-                size_t n = width - at < sizeof(block) ? width - at : sizeof(block);
-                tti_part_read(lane, block, op->src, &op->send_parts, 0, row * width + at, n);
-                tti_part_write(lane, op->dst, &op->recv_parts, 0, row * width + at, block, n);
-            }
-        }
+        tti_part_copy(lane, op->dst, &op->recv_parts, op->src, &op->send_parts, 0);
         return TUTTI_OK;
     }
     if (bytes == 0) {

@@ -3,13 +3,14 @@
  * Results that leave the caches anyway may be written past them: no store has to fetch its line first, and inputs and
  * stages stay where they are. That pays for copies from tensor to tensor, and in broadcast, gather and scatter, in
  * which a rank only writes its stage or only reads others. Other copies out of a stage gain on some CPUs only
- * (docs/decisions/0042 and 0055). Smaller results go past the caches, too, if their tensor lies in none of
- * them (residency.c).
+ * (docs/decisions/0042 and 0055). Smaller results that come out of a stage go past the caches, too, if their tensor
+ * lies in none of them (residency.c).
  */
 #include "engine/memory/caches.h"
 
 #include "engine/memory/parts.h"
 #include "engine/memory/residency.h"
+#include "tensor/parts.h"
 
 #define SAMPLES 8
 
@@ -55,8 +56,8 @@ static uint64_t tensors_of(const struct tti_lane *lane, tutti_operation kind)
     return kind == TUTTI_OP_GATHER || kind == TUTTI_OP_SCATTER ? 2 : (uint64_t)lane->engine->size;
 }
 
-/* Bytes of the output that peers send; false if there are none. The own part does not count: in place, the program has
- * just written it. */
+/* Bytes of the output that peers send. The own part does not count: in place, the program has just written it. False
+ * if there are none, or rows so short that their stores never pass the caches. */
 static bool sample(struct tti_lane *lane, const tutti_op *op, unsigned char *bytes[SAMPLES])
 {
     const struct tti_engine *e = lane->engine;
@@ -66,11 +67,11 @@ static bool sample(struct tti_lane *lane, const tutti_op *op, unsigned char *byt
     }
     for (int i = 0; i < SAMPLES; i++) {
         const int peer = (e->rank + 1 + (int)tti_residency_pick(&lane->residency, (uint64_t)e->size - 1)) % e->size;
-        const size_t part = joined ? tti_part_bytes(&op->recv_parts, peer) : op->count * tti_dtype_size(op->dtype);
-        if (part == 0) {
+        const size_t row = joined ? tti_parts_width(&op->recv_parts, peer) : op->count * tti_dtype_size(op->dtype);
+        if (row < TTI_PAGE) {
             return false;
         }
-        const size_t at = tti_residency_pick(&lane->residency, part);
+        const size_t at = tti_residency_pick(&lane->residency, joined ? tti_part_bytes(&op->recv_parts, peer) : row);
         size_t one = 1;
         bytes[i] = joined ? tti_part_chunk(op->dst, &op->recv_parts, peer, at, &one) : (unsigned char *)op->dst + at;
     }
@@ -81,7 +82,7 @@ static bool output_is_cold(struct tti_lane *lane, const tutti_op *op)
 {
     const struct tti_engine *e = lane->engine;
     unsigned char *bytes[SAMPLES];
-    return sample(lane, op, bytes) &&
+    return !lane->exposed && sample(lane, op, bytes) &&
            tti_residency_decide(&lane->residency, tti_residency_measure(bytes, SAMPLES, e->ticks_per_ns),
                                 e->ranks_per_cpu > 1 ? COLD_SHARED : COLD);
 }

@@ -17,9 +17,9 @@
 
 #define COLD_NS  110.0 /* a cold line takes so long at least */
 #define FAULT_NS 700.0 /* and so long at most: else an interrupt came, or the page is new, as are all its lines */
-#define WEIGHT   0.125
-#define HOT      0.25 /* an output with fewer cold lines is hot, whatever the ones before were */
-#define CALLS    16
+#define WEIGHT   0.125 /* so small that one call of six in which a hot output seems cold changes nothing */
+#define HOT      0.25  /* an output with fewer cold lines is hot, whatever the ones before were */
+#define CALLS    16    /* so many that the one with ordinary stores costs little */
 
 uint64_t tti_residency_pick(struct tti_residency *r, uint64_t bound)
 {
@@ -32,9 +32,11 @@ double tti_residency_measure(unsigned char *const *bytes, size_t count, double t
 {
     size_t cold = 0;
     for (size_t i = 0; i < count; i++) {
+        unsigned char nothing = 0;
+        __asm__("" : "+r"(nothing)); /* if Clang knew that it is 0, it would only load */
         const uint64_t before = tti_ticks_after_stores();
         /* takes the line as a store does, and is waited for as a load is; relaxed: no peer uses these bytes yet */
-        atomic_fetch_add_explicit((_Atomic unsigned char *)bytes[i], 0, memory_order_relaxed);
+        atomic_fetch_add_explicit((_Atomic unsigned char *)bytes[i], nothing, memory_order_relaxed);
         const double ticks = (double)(tti_ticks() - before);
         cold += ticks >= COLD_NS * ticks_per_ns && ticks < FAULT_NS * ticks_per_ns;
     }
@@ -43,15 +45,15 @@ double tti_residency_measure(unsigned char *const *bytes, size_t count, double t
 
 bool tti_residency_decide(struct tti_residency *r, double share, double enough)
 {
-    if (r->left == 0) {
-        r->cold = r->retried ? share : r->cold + WEIGHT * (share - r->cold);
-        r->retried = false;
+    if (r->calls_left == 0) {
+        r->cold = r->was_ordinary ? share : r->cold + WEIGHT * (share - r->cold);
+        r->was_ordinary = false;
         if (r->cold < enough) {
             return false;
         }
-        r->left = CALLS;
+        r->calls_left = CALLS;
     }
-    r->left--;
-    r->retried = r->left == 0;
-    return !r->retried && share >= HOT;
+    r->calls_left--;
+    r->was_ordinary = r->calls_left == 0;
+    return !r->was_ordinary && share >= HOT;
 }

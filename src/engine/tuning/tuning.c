@@ -82,7 +82,7 @@
 #define SINGLE_COPY_RANKS 16
 #define WINDOWS           8         /* of a stage: see TTI_STAGE_SPANS */
 #define WINDOW_UNIT       (8 * KIB) /* so that TTI_STAGE_SPANS windows and slices are whole pages */
-#define LEAST_SLOT        128       /* scatter and all_to_all give each rank a slot of a window */
+#define LEAST_SLOT        128 /* scatter and all_to_all give each rank a slot of a window; all_to_all_v also 16 B */
 
 #define STEP                250.0 /* ns */
 #define PEER                120.0 /* ns */
@@ -355,13 +355,13 @@ static uint64_t stream_for(int size, int cpus, const struct tti_profile *p, enum
     return eighths > 0 && gains ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
 }
 
-/* Which calls time the lines of their output first. Measured on Zen 3 only. */
+/* Which calls time the lines of their output first: measured on Zen 3 only. */
 static uint64_t stream_if_cold_for(int size, int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
 {
     static const uint64_t eighths[TTI_STREAM_KINDS] = {
         [TTI_STREAM_ROOTED] = 1, [TTI_STREAM_ALL_GATHER] = 2, [TTI_STREAM_ALL_TO_ALL] = 2};
-    const bool gains = eighths[kind] > 0 && known_model(p) == TTI_MODEL_ZEN_3;
-    return gains ? caches_of(size, cpus, p) / 8 * eighths[kind] : TTI_TUNING_NEVER;
+    const bool gains = known_model(p) == TTI_MODEL_ZEN_3 && stream_for(size, cpus, p, kind) != TTI_TUNING_NEVER;
+    return gains && eighths[kind] > 0 ? caches_of(size, cpus, p) / 8 * eighths[kind] : TTI_TUNING_NEVER;
 }
 
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)

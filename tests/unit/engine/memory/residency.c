@@ -108,8 +108,7 @@ static void measuring_changes_nothing(void **state)
     for (size_t i = 0; i < 256; i++) {
         bytes[i] = memory + tti_residency_pick(&r, sizeof(memory));
     }
-    const double share = tti_residency_measure(bytes, 256, 1);
-    assert_true(share >= 0 && share <= 1);
+    (void)tti_residency_measure(bytes, 256, 1);
     for (size_t i = 0; i < sizeof(memory); i++) {
         assert_int_equal(memory[i], 7);
     }
