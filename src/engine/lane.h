@@ -152,7 +152,7 @@ struct tti_lane {
     uint32_t *reported_delta;    /* peer's digest minus own digest, as far as this rank has reported it         */
     bool *mismatch_reported;     /* the next difference that this rank sees in the peer's digest is reported, too */
     bool *mismatched;            /* the rank runs another call than this one                                    */
-    struct tti_span_slot *slots; /* 2 size entries, for all_to_all_v */
+    struct tti_span_slot *slots; /* of all_to_all_v: size entries in the own spans, then size entries in the peers' */
     bool *remote;                /* size entries: `inputs` and `outputs` are addresses of that rank's process */
     /* the current call */
     uint64_t needed_call; /* while it waits for credit: the earlier call whose arrivals it needs; else 0 */

@@ -33,8 +33,8 @@ static void sample_distance(struct tti_lane *lane)
     uint64_t nothing = 0;
     __asm__("" : "+r"(nothing)); /* if Clang knew that it is 0, it would only load */
     const uint64_t before = tti_ticks_after_stores();
-    atomic_fetch_add_explicit(&arrival->sequence, nothing,
-                              memory_order_relaxed); /* the value stays: no reader can tell */
+    /* relaxed: the value stays, so no reader can tell */
+    atomic_fetch_add_explicit(&arrival->sequence, nothing, memory_order_relaxed);
     tti_average(&lane->publish_ticks, (double)(tti_ticks() - before));
 }
 
