@@ -93,21 +93,22 @@ static tutti_status differ(struct tti_lane *lane, int from, uint64_t bytes, int 
     return TUTTI_MISMATCH;
 }
 
-/* Steps in which so many bytes of a rank fit its spans: as many as equal parts would take, whose spans have an empty
- * slot for the rank itself, or more, if the ends of the slots' last lines take up too much. */
-static uint64_t steps_for(const struct tti_lane *lane, const struct tti_exchange *x, uint64_t bytes)
+/* Bytes of a rank that a step carries: as many as with equal parts, whose spans have an empty slot for the rank itself,
+ * or fewer, if the ends of the slots' last lines take up too much. */
+static uint64_t step_bytes(const struct tti_lane *lane, const struct tti_exchange *x)
 {
     const uint64_t peers = (uint64_t)lane->engine->size - 1;
     const uint64_t equal = x->stride / (peers + 1) * peers;
     const uint64_t lines = x->stride - 64 * peers;
     const uint64_t room = equal < lines ? equal : lines;
-    return bytes / room + (bytes % room > 0);
+    return room > 64 ? room : 64; /* the tuning's least slot leaves more */
 }
 
 /* Compares all rows. *steps: how many follow step 0. */
 static tutti_status compare_rows(struct tti_lane *lane, const struct tti_exchange *x, uint64_t *steps)
 {
     const int size = lane->engine->size;
+    const uint64_t room = step_bytes(lane, x);
     *steps = 0;
     for (int from = 0; from < size; from++) {
         uint64_t left = 0;
@@ -121,7 +122,7 @@ static tutti_status compare_rows(struct tti_lane *lane, const struct tti_exchang
                 return impossible(lane, from);
             }
         }
-        const uint64_t own = steps_for(lane, x, left);
+        const uint64_t own = left / room + (left % room > 0);
         if (own >= TTI_PHASE_PUSH - 1) { /* phases count steps */
             return impossible(lane, from);
         }
