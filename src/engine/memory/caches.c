@@ -61,19 +61,20 @@ static uint64_t tensors_of(const struct tti_lane *lane, tutti_operation kind)
 static bool sample(struct tti_lane *lane, const tutti_op *op, unsigned char *bytes[SAMPLES])
 {
     const struct tti_engine *e = lane->engine;
-    const bool joined = op->kind != TUTTI_OP_BROADCAST && op->kind != TUTTI_OP_SCATTER;
-    if (op->kind == TUTTI_OP_GATHER ? op->root != e->rank : !joined && op->root == e->rank) {
+    const bool is_root = op->root == e->rank;
+    const bool from_root = op->kind == TUTTI_OP_BROADCAST || op->kind == TUTTI_OP_SCATTER;
+    if ((from_root && is_root) || (op->kind == TUTTI_OP_GATHER && !is_root)) {
         return false;
     }
     for (int i = 0; i < SAMPLES; i++) {
         const int peer = (e->rank + 1 + (int)tti_residency_pick(&lane->residency, (uint64_t)e->size - 1)) % e->size;
-        const size_t row = joined ? tti_parts_width(&op->recv_parts, peer) : op->count * tti_dtype_size(op->dtype);
+        const size_t row = from_root ? op->count * tti_dtype_size(op->dtype) : tti_parts_width(&op->recv_parts, peer);
         if (row < TTI_PAGE) {
             return false;
         }
-        const size_t at = tti_residency_pick(&lane->residency, joined ? tti_part_bytes(&op->recv_parts, peer) : row);
+        const size_t at = tti_residency_pick(&lane->residency, from_root ? row : tti_part_bytes(&op->recv_parts, peer));
         size_t one = 1;
-        bytes[i] = joined ? tti_part_chunk(op->dst, &op->recv_parts, peer, at, &one) : (unsigned char *)op->dst + at;
+        bytes[i] = from_root ? (unsigned char *)op->dst + at : tti_part_chunk(op->dst, &op->recv_parts, peer, at, &one);
     }
     return true;
 }
