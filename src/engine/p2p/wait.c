@@ -325,6 +325,17 @@ static bool woken(const struct tti_posting *p)
     return atomic_load_explicit(&p->e->p2p->wakes, memory_order_acquire) != p->wakes_seen;
 }
 
+/* The deadline holds beside a busy peer, too, but not for a message whose data are there. */
+static tutti_status check_deadline(struct tti_posting *p)
+{
+    const int64_t now = tti_now_ns();
+    tutti_status status = check_failures(p, now);
+    if (status == TUTTI_OK && now >= p->deadline_ns && (status = tti_p2p_drain(p->e, &p->error)) == TUTTI_OK) {
+        status = timed_out(p, now);
+    }
+    return status;
+}
+
 bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns)
 {
     struct tti_posting *p = v->p;
@@ -344,10 +355,8 @@ bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns)
             v->spins =
                 v->spins || (p->e->ranks_per_cpu <= 1 && v->spins_in_vain < SPINS_IN_VAIN && tti_p2p_peer_has_moved(v));
         }
-        if (status == TUTTI_OK && round % ROUNDS_PER_CHECK == 0) { /* the deadline holds beside a busy peer, too */
-            int64_t now = tti_now_ns();
-            status = check_failures(p, now);
-            status = status == TUTTI_OK && now >= p->deadline_ns ? timed_out(p, now) : status;
+        if (status == TUTTI_OK && round % ROUNDS_PER_CHECK == 0) {
+            status = check_deadline(p);
         }
         if (status != TUTTI_OK) {
             return end_if_over(p, status);
