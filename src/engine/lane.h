@@ -152,8 +152,9 @@ struct tti_lane {
     uint32_t *reported_delta;    /* peer's digest minus own digest, as far as this rank has reported it         */
     bool *mismatch_reported;     /* the next difference that this rank sees in the peer's digest is reported, too */
     bool *mismatched;            /* the rank runs another call than this one                                    */
-    struct tti_span_slot *slots; /* of all_to_all_v: size entries in the own spans, then size entries in the peers' */
     bool *remote;                /* size entries: `inputs` and `outputs` are addresses of that rank's process */
+    struct tti_span_slot *slots; /* all_to_all_v: size entries in the own spans, then size entries in the peers';
+                                  * reduce_scatter: size entries, the same in all spans */
     /* the current call */
     uint64_t needed_call; /* while it waits for credit: the earlier call whose arrivals it needs; else 0 */
     const tutti_op *op;

@@ -33,14 +33,9 @@ static struct tti_span_slot *received(const struct tti_lane *lane)
     return lane->slots + lane->engine->size;
 }
 
-static uint64_t whole_lines(uint64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static size_t row_bytes(const struct tti_lane *lane)
 {
-    return whole_lines((size_t)lane->engine->size * SIDES * sizeof(uint64_t));
+    return tti_whole_lines((size_t)lane->engine->size * SIDES * sizeof(uint64_t));
 }
 
 /* Rank r's slot in every span of step 0. */
@@ -141,7 +136,7 @@ static tutti_status place_slots(struct tti_lane *lane, const struct tti_exchange
         for (int to = 0; to < size && (to <= rank || from == rank); to++) {
             const uint64_t rest = rest_of(x, from, to, row_entry(lane, from, BYTES_TO, to));
             slot.start += slot.bytes;
-            slot.bytes = whole_lines((rest + steps - 1) / steps);
+            slot.bytes = tti_whole_lines((rest + steps - 1) / steps);
             if (slot.bytes > x->stride - slot.start) { /* the row has changed meanwhile */
                 return impossible(lane, from);
             }

@@ -4,9 +4,9 @@
  *
  * Small (direct): all parts are in the arrival, and each rank folds its own one from all lines. One epoch.
  *
- * Large (pairwise, pipelined): an exchange of spans that hold, rank after rank, the same range of every rank's part.
- * Every rank stages all parts but its own. It folds its own part from all ranks' stages into the output. Bytes a rank:
- * 3n - m, the least that copying in allows.
+ * Large (pairwise, pipelined): an exchange of spans that hold, rank after rank, the same share of every rank's part, so
+ * that parts of different length end with the same step. Every rank stages all parts but its own. It folds its own part
+ * from all ranks' stages into the output. Bytes a rank: 3n - m, the least that copying in allows.
  */
 #include "engine/arrival/inline.h"
 #include "engine/collectives/collectives.h"
@@ -21,8 +21,9 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     const tutti_parts *parts = &x->op->send_parts;
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank || parts->outer > 1) { /* else the fold reads it in place */
-            size_t n = tti_chunk_bytes(tti_part_bytes(parts, r), x->chunk, k);
-            tti_part_stage(lane, span + (size_t)r * x->chunk, x->op->src, parts, r, k * x->chunk, n);
+            const struct tti_span_slot slot = lane->slots[r];
+            const size_t n = tti_chunk_bytes(tti_part_bytes(parts, r), slot.bytes, k);
+            tti_part_stage(lane, span + slot.start, x->op->src, parts, r, k * slot.bytes, n);
         }
     }
 }
@@ -31,31 +32,53 @@ static void fold_own(struct tti_lane *lane, const struct tti_exchange *x, size_t
 {
     struct tti_engine *e = lane->engine;
     const tutti_op *op = x->op;
-    size_t n = tti_chunk_bytes(tti_part_bytes(&op->send_parts, e->rank), x->chunk, k);
+    const struct tti_span_slot slot = lane->slots[e->rank];
+    const size_t n = tti_chunk_bytes(tti_part_bytes(&op->send_parts, e->rank), slot.bytes, k);
     if (n == 0) {
         return;
     }
     for (int r = 0; r < e->size; r++) {
-        lane->sources[r] = tti_stage_peer(lane, r, k) + (size_t)e->rank * x->chunk;
+        lane->sources[r] = tti_stage_peer(lane, r, k) + slot.start;
     }
     const unsigned char *direct = tti_part_direct(op->src, &op->send_parts, e->rank);
     if (direct) {
-        lane->sources[e->rank] = direct + k * x->chunk;
+        lane->sources[e->rank] = direct + k * slot.bytes;
     }
-    tti_reduce_out(lane, (unsigned char *)op->dst + k * x->chunk, n);
+    tti_reduce_out(lane, (unsigned char *)op->dst + k * slot.bytes, n);
+}
+
+/* Places slots of 1 / steps of each part. Returns the bytes of all. */
+static size_t place_slots(const struct tti_lane *lane, const tutti_parts *parts, size_t steps)
+{
+    size_t start = 0;
+    for (int r = 0; r < lane->engine->size; r++) {
+        const size_t bytes = tti_whole_lines((tti_part_bytes(parts, r) + steps - 1) / steps);
+        lane->slots[r] = (struct tti_span_slot){.start = start, .bytes = bytes};
+        start += bytes;
+    }
+    return start;
+}
+
+static size_t steps_for(size_t bytes, size_t room)
+{
+    return (bytes + room - 1) / room;
 }
 
 static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
 {
-    size_t size = (size_t)lane->engine->size;
-    size_t most = tti_part_bytes_max(&op->send_parts, (int)size);
-    size_t chunk = tti_slot_bytes(lane, most);
-    struct tti_exchange x = {.op = op,
-                             .stride = chunk * size,
-                             .steps = (most + chunk - 1) / chunk,
-                             .chunk = chunk,
-                             .pack = pack,
-                             .take_all = fold_own};
+    const size_t size = (size_t)lane->engine->size;
+    const size_t window = (size_t)lane->engine->tuning.window;
+    const tutti_parts *parts = &op->send_parts;
+    size_t total = 0;
+    for (int r = 0; r < lane->engine->size; r++) {
+        total += tti_part_bytes(parts, r);
+    }
+    struct tti_exchange x = {.op = op, .steps = steps_for(total, window), .pack = pack, .take_all = fold_own};
+    x.stride = place_slots(lane, parts, x.steps);
+    if (x.stride > window) { /* the slots' last lines have empty ends */
+        x.steps = steps_for(total, window - 64 * size);
+        x.stride = place_slots(lane, parts, x.steps);
+    }
     return tti_exchange_run(lane, &x);
 }
 

@@ -52,6 +52,17 @@ static struct lengths lengths_of(const struct reference_call *c)
     return l;
 }
 
+/* Bytes of a span that holds all parts, each in whole cache lines. */
+static size_t whole_parts(const struct reference_call *c)
+{
+    const struct reference_joined parts = reference_sent(c, 0);
+    size_t bytes = 0;
+    for (int r = 0; r < c->size; r++) {
+        bytes += ((size_t)parts.counts[r] * c->rows * tutti_dtype_size(c->dtype) + 63) / 64 * 64;
+    }
+    return bytes;
+}
+
 /* A large call: `bytes` of data, of which one step takes up to `step`. */
 static const char *by_steps(size_t bytes, size_t step)
 {
@@ -78,6 +89,7 @@ static const char *large(const struct tti_engine *e, const struct reference_call
     case TUTTI_OP_ALL_GATHER:
         return by_steps(part, takes_small_steps(e, part) ? SMALL_STEP : window);
     case TUTTI_OP_REDUCE_SCATTER:
+        return by_steps(whole_parts(c), window);
     case TUTTI_OP_ALL_TO_ALL:
         return by_steps(part, slot_bytes(e, window));
     case TUTTI_OP_SCATTER:
