@@ -12,59 +12,6 @@
  * another CPU has written it last. Where ranks share CPUs, one in C of the others' bytes comes from the own CPU. The
  * first of R ranks fetches the rest, and the others find it in the cache: remote' = own + (remote - own)(1 - 1/C)/R.
  *
- * one_shot: one-shot all_reduce has one epoch less than two-shot, and folds the whole vector instead of a slice.
- *     one-shot  stage 2n;        fold (P - 1) n remote + 2n;                                  E
- *     two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
- *   They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote). On Zen 5 two ranks with a
- *   CPU each gain up to a whole window (docs/decisions/0043).
- *
- * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster
- *   from n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one
- *   is used. Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from
- *   SLICED_RANKS on, where the simulation (docs/scaling.md) shows more gain than it may be wrong.
- *
- * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
- *   fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines
- *   have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP.
- *   So n = (E - STEP) / (P own + (P - 1) remote).
- *
- * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
- *   reader fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
- *   PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks are both near and far, far
- *   counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a
- *   line, but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
- *   Where only the root sends (packets_root), a rank reads one rank's packets, and LINES_MOST pay wherever the CPUs are
- *   (docs/decisions/0042). On some models two ranks gain by fewer lines only (measured, docs/decisions/0043 and 0053).
- *
- * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
- *   (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
- *   smaller than the second-level cache.
- *
- * stage_far: its lines leave the readers' third-level cache, too, where lines of other CPUs stay for about a quarter of
- *   its size (measured, Zen 4). It is at least twice the first ring, and at most 16 MiB, to bound memory. Zen 5 gains
- *   nothing by it (docs/decisions/0043).
- *
- * stage_small: half of the second-level cache, for small calls, on models that gain by it (docs/decisions/0043 and
- *   0053).
- *
- * small_from_root, small_gather, small_reduce: that ring serves calls of any size, too, where its lines do not leave
- *   the second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each, gather of
- *   ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
- *
- * streams: stores past the caches win if the results leave them anyway: inputs, outputs and stages of all ranks share
- *   the last-level caches. From which part of the caches on depends on the model and on what writes
- *   (docs/decisions/0042 and 0055), and there must be a gain at all: the profile measures it for a copy from memory to
- *   memory. All_gather, all_to_all and folds read lines that other cores have just written. Of them that figure says
- *   little, and decides only where the model was not measured.
- *
- * streams_if_cold: smaller results, too, if the lines of their output are in no cache (docs/decisions/0056).
- *
- * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
- *   each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
- *   go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
- *
- * claims: on some models the only reader of a line gains by storing to it, near or far (docs/decisions/0052 and 0053).
- *
  * Virtual CPUs may be near each other now and far apart later: a missing figure of the two is the built-in one. If both
  * exist, one_shot and zero_copy are the geometric mean of what fits either, which is off by equal factors in both.
  * Every number has bounds. Within them a wrong profile costs time, never a result.
@@ -77,8 +24,6 @@
 
 #define KIB UINT64_C(1024)
 
-#define SINGLE_COPY       (65536 * KIB) /* measured: docs/decisions/0024 ... */
-#define SINGLE_COPY_MANY  (1024 * KIB)  /* ... and 0042 */
 #define SINGLE_COPY_RANKS 16
 #define WINDOWS           8         /* of a stage: see TTI_STAGE_SPANS */
 #define WINDOW_UNIT       (8 * KIB) /* so that TTI_STAGE_SPANS windows and slices are whole pages */
@@ -100,8 +45,6 @@
 #define ZERO_MOST      (64 * KIB)
 #define RING_MOST      (UINT64_C(1) << 31)
 #define COST_MOST      UINT64_C(1000000000) /* ns */
-#define LINES_LEAST    2.0
-#define LINES_MOST     12.0
 #define SLICED_RANKS   8
 #define PACKETS_RANKS  64 /* with more ranks, unpacking takes too much memory */
 
@@ -167,6 +110,13 @@ static struct setting setting_of(int size, int cpus, const struct tti_profile *p
     return s;
 }
 
+/*
+ * one_shot: one-shot all_reduce has one epoch less than two-shot, and folds the whole vector instead of a slice.
+ *   one-shot  stage 2n;        fold (P - 1) n remote + 2n;                                  E
+ *   two-shot  stage 2(n - m);  fold (P - 1) m remote + 3m, then (n - m) remote + (n - m);   2E
+ * They are equal at n = E / ((2/P - (1 - 1/P) + 2 - 3/P) own + (P - 2)(1 - 1/P) remote). On Zen 5 two ranks with a
+ * CPU each gain up to a whole window (docs/decisions/0043).
+ */
 static double one_shot_for(const struct setting *s)
 {
     const double part = 1 / s->ranks;
@@ -174,6 +124,12 @@ static double one_shot_for(const struct setting *s)
     return between(s->epoch / a_byte, ONE_SHOT_LEAST, ONE_SHOT_MOST);
 }
 
+/*
+ * zero_copy: compared with one-shot all_reduce, which stands for all staged algorithms. Zero-copy has one epoch more,
+ * fetches n remote bytes and writes n. It saves P own bytes and P - 1 remote ones: a write to a stage, whose lines
+ * have left the caches, costs as much as a fetch. It also saves the stage's bookkeeping, about STEP.
+ * So n = (E - STEP) / (P own + (P - 1) remote).
+ */
 static double zero_copy_for(const struct setting *s)
 {
     const double a_byte = s->ranks * s->own + (s->ranks - 1) * s->remote;
@@ -198,44 +154,18 @@ static uint64_t over_states(int size, int cpus, const struct tti_profile *p, dou
     return lines(states == 2 ? root(product) : product);
 }
 
-/* What a model gains by, as measured. Claims and a small ring were not measured on Intel's CPUs, streams to far
- * receivers on Zen 3 only. */
-struct model {
-    bool far_ring;
-    bool claims;
-    bool stream_to_far;
-    uint64_t small_ring; /* its least bytes; 0 = none */
-    double lines_of_two; /* packets of two ranks with a CPU each, at most */
-};
-
-/* Another rank's profile may have any value. */
-static int64_t known_model(const struct tti_profile *p)
-{
-    return p->model >= TTI_MODEL_OTHER && p->model <= TTI_MODEL_ZEN_3 ? p->model : TTI_MODEL_OTHER;
-}
-
-static const struct model *model_of(const struct tti_profile *p)
-{
-    static const struct model models[] = {
-        [TTI_MODEL_OTHER] = {.far_ring = true, .claims = true, .lines_of_two = LINES_MOST},
-        [TTI_MODEL_INTEL] = {.far_ring = true, .lines_of_two = LINES_MOST},
-        [TTI_MODEL_ZEN_5] = {.small_ring = 512 * KIB, .lines_of_two = LINES_LEAST},
-        [TTI_MODEL_ZEN_3] = {.far_ring = true, .stream_to_far = true, .small_ring = 256 * KIB, .lines_of_two = 4},
-    };
-    return &models[known_model(p)];
-}
-
-/* Two ranks of Zen 5 with a CPU each. */
-static bool two_on_zen_5(int size, int cpus, const struct tti_profile *p)
-{
-    return size == 2 && !ranks_share_cpus(size, cpus) && p->model == TTI_MODEL_ZEN_5;
-}
-
 static uint64_t all_reduce_one_shot_for(int size, int cpus, const struct tti_profile *p)
 {
-    return two_on_zen_5(size, cpus, p) ? TTI_TUNING_NEVER : over_states(size, cpus, p, one_shot_for);
+    const bool whole_window = size == 2 && !ranks_share_cpus(size, cpus) && tti_model_of(p)->two_one_shot;
+    return whole_window ? TTI_TUNING_NEVER : over_states(size, cpus, p, one_shot_for);
 }
 
+/*
+ * reduce_sliced: a flat tree has one epoch less than two-shot, and its root loads P - 1 vectors. Two-shot is faster
+ * from n = E / ((1 + 1/P) own + (P - 2)(1 - 1/P) remote) on, which is one_shot's formula but for own/P, so that one
+ * is used. Only with a CPU for each rank: otherwise the bytes of all ranks count, which are the same. And from
+ * SLICED_RANKS on, where the simulation (docs/scaling.md) shows more gain than it may be wrong.
+ */
 static uint64_t reduce_sliced_for(int size, int cpus, const struct tti_profile *p)
 {
     const bool gains = size >= SLICED_RANKS && !ranks_share_cpus(size, cpus);
@@ -250,9 +180,16 @@ static uint64_t lines_of(double packets)
 
 static double lines_most(int size, const struct tti_profile *p)
 {
-    return size == 2 ? model_of(p)->lines_of_two : LINES_MOST;
+    return size == 2 ? tti_model_of(p)->two_lines : TTI_PACKET_LINES_MOST;
 }
 
+/*
+ * packets: a packet is a cache line that its readers still hold from 32 calls ago. The writer invalidates it and each
+ * reader fetches it, a hop each, but several at a time. A stage's lines are in no cache, but their bookkeeping costs
+ * PACKETS_SAVE, in the same unit: so many ns buy a line for each ns of hop. Where ranks are both near and far, far
+ * counts, because the loss there is larger than the gain near. Where ranks share CPUs, a rank seldom waits for a line,
+ * but it unpacks those of all ranks: PACKETS_SHARED_CPUS of them cost as much as the stage's bookkeeping.
+ */
 static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
 {
     if (size > PACKETS_RANKS) {
@@ -263,15 +200,21 @@ static uint64_t packets_for(int size, int cpus, const struct tti_profile *p)
         return each > 0 ? lines_of((double)each) : 0;
     }
     const double hop = (double)(p->far_ns > 0 ? p->far_ns : p->near_ns);
-    return lines_of(between(PACKETS_SAVE / hop, LINES_LEAST, lines_most(size, p)));
+    return lines_of(between(PACKETS_SAVE / hop, TTI_PACKET_LINES_LEAST, lines_most(size, p)));
 }
 
+/* A rank reads one rank's packets only: as many lines as ever pay, wherever the CPUs are (docs/decisions/0042). */
 static uint64_t packets_root_for(int size, int cpus, const struct tti_profile *p)
 {
     const bool fewer = size > PACKETS_RANKS || ranks_share_cpus(size, cpus);
     return fewer ? packets_for(size, cpus, p) : lines_of(lines_most(size, p));
 }
 
+/*
+ * stage: a ring of twice the readers' second-level cache, which then evicts its lines before they are written again
+ * (docs/decisions/0015). The rings of all ranks under one third-level cache fit into half of it, but no ring is
+ * smaller than the second-level cache.
+ */
 static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
 {
     const uint64_t l2 = (uint64_t)p->l2_bytes;
@@ -283,6 +226,11 @@ static uint64_t stage_for(int size, int cpus, const struct tti_profile *p)
     return bounded(2 * l2 < most ? 2 * l2 : most, STAGE_LEAST, STAGE_MOST);
 }
 
+/*
+ * small_from_root, small_gather, small_reduce: the small ring serves calls of any size, too, where its lines do not
+ * leave the second-level caches before they are read: broadcast, scatter and gather of two ranks with a CPU each,
+ * gather of ranks that share CPUs, reduce of four and more a CPU. It has to hold TTI_STAGE_SPANS of a call's spans.
+ */
 static uint64_t small_from_root_for(int size, int cpus)
 {
     return size == 2 && !ranks_share_cpus(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
@@ -303,18 +251,23 @@ static uint64_t small_reduce_for(int size, int cpus)
     return four_ranks_a_cpu(size, cpus) ? TTI_TUNING_NEVER : SMALL_STREAM;
 }
 
+/*
+ * stage_far: the lines of this ring leave the readers' third-level cache, too, where lines of other CPUs stay for about
+ * a quarter of its size (measured, Zen 4). It is at least twice the first ring, and at most 16 MiB, to bound memory.
+ */
 static uint64_t stage_far_for(uint64_t stage, const struct tti_profile *p)
 {
-    if (!model_of(p)->far_ring) {
+    if (!tti_model_of(p)->far_ring) {
         return 0;
     }
     const uint64_t quarter = power_of_two((uint64_t)p->l3_bytes / 4);
     return bounded(quarter, 2 * stage, FAR_MOST < 2 * stage ? 2 * stage : FAR_MOST);
 }
 
+/* stage_small: half of the second-level cache, for small calls. */
 static uint64_t stage_small_for(uint64_t stage, const struct tti_profile *p)
 {
-    const uint64_t least = model_of(p)->small_ring;
+    const uint64_t least = tti_model_of(p)->small_ring;
     return least > 0 ? bounded(power_of_two((uint64_t)p->l2_bytes) / 2, least, stage / 2) : 0;
 }
 
@@ -330,51 +283,50 @@ static bool streams_gain(const struct tti_profile *p)
     return (double)p->stream_mbs >= STREAM_GAIN * (double)p->memory_mbs;
 }
 
-/* Whether the model is all that counts. */
-static bool is_measured(const struct tti_profile *p, enum tti_stream_kind kind)
+static uint64_t stream_from(int size, int cpus, const struct tti_profile *p, struct tti_eighths limit)
 {
-    const bool by_model = kind == TTI_STREAM_ALL_GATHER || kind == TTI_STREAM_ALL_TO_ALL || kind == TTI_STREAM_FOLDED;
-    return by_model && known_model(p) != TTI_MODEL_OTHER;
+    const uint64_t eighths = ranks_share_cpus(size, cpus) ? limit.shared_cpus : limit.own_cpus;
+    return eighths > 0 ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
 }
 
+/*
+ * streams: stores past the caches win if the results leave them anyway: inputs, outputs and stages of all ranks share
+ * the last-level caches. From which part of the caches on depends on the model and on what writes
+ * (docs/decisions/0042 and 0055), and there must be a gain at all: the profile measures it for a copy from memory to
+ * memory. All_gather, all_to_all and folds read lines that other cores have just written. Of them that figure says
+ * little, and decides only where the model was not measured.
+ *
+ * streams_if_cold: smaller results, too, if the lines of their output are in no cache (docs/decisions/0056).
+ */
 static uint64_t stream_for(int size, int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
 {
-    /* Eighths of the last-level caches: with a CPU for each rank, and where ranks share CPUs. 0: never. */
-    static const uint64_t limits[TTI_STREAM_KINDS][TTI_MODEL_ZEN_3][2] = {
-        /* by model, in the order of their numbers from 1 on: other, Intel, Zen 5, Zen 3 */
-        [TTI_STREAM_DIRECT] = {{8, 8}, {8, 8}, {8, 8}, {8, 8}},
-        [TTI_STREAM_EXCHANGED] = {{8, 8}, {8, 8}, {8, 8}, {4, 4}},
-        [TTI_STREAM_ROOTED] = {{8, 8}, {8, 8}, {8, 8}, {4, 5}},
-        [TTI_STREAM_ALL_GATHER] = {{8, 16}, {6, 0}, {8, 16}, {4, 6}},
-        [TTI_STREAM_ALL_TO_ALL] = {{8, 8}, {6, 0}, {8, 4}, {4, 4}},
-        [TTI_STREAM_MESSAGES] = {{8, 8}, {8, 0}, {8, 8}, {8, 8}},
-        [TTI_STREAM_FOLDED] = {{0, 0}, {6, 0}, {0, 0}, {0, 0}},
-    };
-    const uint64_t eighths = limits[kind][known_model(p) - TTI_MODEL_OTHER][ranks_share_cpus(size, cpus)];
-    const bool gains = is_measured(p, kind) || streams_gain(p);
-    return eighths > 0 && gains ? caches_of(size, cpus, p) / 8 * eighths : TTI_TUNING_NEVER;
+    const struct tti_model *m = tti_model_of(p);
+    const bool by_model = kind == TTI_STREAM_ALL_GATHER || kind == TTI_STREAM_ALL_TO_ALL || kind == TTI_STREAM_FOLDED;
+    const bool gains = (by_model && m->measured) || streams_gain(p);
+    return gains ? stream_from(size, cpus, p, m->streams[kind]) : TTI_TUNING_NEVER;
 }
 
-/* Which calls time the lines of their output first: measured on Zen 3 only. */
 static uint64_t stream_if_cold_for(int size, int cpus, const struct tti_profile *p, enum tti_stream_kind kind)
 {
-    static const uint64_t eighths[TTI_STREAM_KINDS] = {
-        [TTI_STREAM_ROOTED] = 1, [TTI_STREAM_ALL_GATHER] = 2, [TTI_STREAM_ALL_TO_ALL] = 2};
-    const bool gains = known_model(p) == TTI_MODEL_ZEN_3 && stream_for(size, cpus, p, kind) != TTI_TUNING_NEVER;
-    return gains && eighths[kind] > 0 ? caches_of(size, cpus, p) / 8 * eighths[kind] : TTI_TUNING_NEVER;
+    const bool gains = stream_for(size, cpus, p, kind) != TTI_TUNING_NEVER;
+    return gains ? stream_from(size, cpus, p, tti_model_of(p)->streams_if_cold[kind]) : TTI_TUNING_NEVER;
 }
 
+/*
+ * single_copy: the kernel copies a large all_to_all of far ranks on Intel's CPUs, and wherever many ranks with a CPU
+ * each use up the bandwidth of memory, of which that takes less; but never on Zen 5. On Zen 4 a stage whose results
+ * go past the caches is faster (docs/decisions/0052). Messages compare what both cost (p2p/large/single_copy.c).
+ */
 static uint64_t single_copy_for(int size, int cpus, const struct tti_profile *p)
 {
-    if (p->model != TTI_MODEL_ZEN_5 && size >= SINGLE_COPY_RANKS && !ranks_share_cpus(size, cpus)) {
-        return SINGLE_COPY_MANY;
-    }
-    return p->model == TTI_MODEL_INTEL ? SINGLE_COPY : TTI_TUNING_NEVER;
+    const struct tti_model *m = tti_model_of(p);
+    const bool many = size >= SINGLE_COPY_RANKS && !ranks_share_cpus(size, cpus);
+    return many ? m->single_copy_many : m->single_copy;
 }
 
 static uint64_t single_copy_messages_for(const struct tti_profile *p, const struct tti_tuning_overrides *overrides)
 {
-    return !overrides->no_single_copy && (p->model != TTI_MODEL_ZEN_5 || overrides->single_copy >= 0);
+    return !overrides->no_single_copy && (tti_model_of(p)->single_copy_messages || overrides->single_copy >= 0);
 }
 
 static uint64_t override_or(int64_t wish, uint64_t otherwise)
@@ -420,8 +372,8 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
                                                  : override_or(overrides->single_copy, single_copy_for(size, cpus, &p)),
         .single_copy_at_any_distance = overrides->single_copy >= 0,
         .single_copy_messages = single_copy_messages_for(&p, overrides),
-        .claims = model_of(&p)->claims,
-        .stream_to_far = model_of(&p)->stream_to_far,
+        .claims = tti_model_of(&p)->claims,
+        .stream_to_far = tti_model_of(&p)->stream_to_far,
         .yield_ns = (uint64_t)p.yield_ns,
         .switch_ns = (uint64_t)p.switch_ns,
         .wake_ns = (uint64_t)p.wake_ns};

@@ -7,19 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/tuning/models.h"
 #include "engine/tuning/profile.h"
-
-/* Results by the way in which they are written (memory/caches.c). */
-enum tti_stream_kind {
-    TTI_STREAM_DIRECT,     /* copied from tensor to tensor ... */
-    TTI_STREAM_EXCHANGED,  /* by an all_to_all, or as messages: as much is read as is written */
-    TTI_STREAM_ROOTED,     /* copied out of a stage by a broadcast, gather or scatter ... */
-    TTI_STREAM_ALL_GATHER, /* by an all_gather ... */
-    TTI_STREAM_ALL_TO_ALL, /* by an all_to_all ... */
-    TTI_STREAM_MESSAGES,   /* out of a ring of messages */
-    TTI_STREAM_FOLDED,
-    TTI_STREAM_KINDS
-};
 
 struct tti_tuning {
     uint64_t stage;           /* bytes of the first ring of a lane's stage (memory/stage.c) ... */
@@ -49,8 +38,6 @@ struct tti_tuning {
 
 /* A rank that shares its CPU polls for so long before it yields. */
 #define TTI_SHARED_SPIN_NS 500
-
-#define TTI_TUNING_NEVER (UINT64_C(1) << 62)
 
 /* Settings of the user. A negative number is not set, nor is a stage or a window of 0. */
 struct tti_tuning_overrides {
