@@ -116,7 +116,7 @@ void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2])
     uint64_t low = op->count;
     uint64_t more = op->count >> 32;
     if (pairs || (parts && (parts->counts || (parts->outer > 1 && op->shape_code == 0)))) {
-        /* all_to_all.c compares the counts between pairs of ranks */
+        /* all_to_all_v.c compares the counts between pairs of ranks */
         const uint64_t first = mix(pairs ? 1 : 2, op->shape_code);
         low = pairs ? mix(first, op->send_parts.unit) : hash_parts(first, parts, size);
         more = low >> 32;

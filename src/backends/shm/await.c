@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/wait/backoff.h"
 #include "base/wait/yielding.h"
 #include "engine/lane.h"
 #include "engine/wait/wait.h"

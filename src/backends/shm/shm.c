@@ -321,6 +321,13 @@ struct terms {
     struct tti_tuning_basis basis; /* for groups that share the segments */
 };
 
+static bool are_usable(const struct terms *terms, int size)
+{
+    struct tti_tuning from_basis;
+    tti_ops_tuning_of(&terms->basis, size, &from_basis);
+    return tti_tuning_is_valid(size, &terms->tuning) && tti_tuning_is_valid(size, &from_basis);
+}
+
 static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutti_error *error)
 {
     const tutti_rendezvous *rv = info->rendezvous;
@@ -333,7 +340,7 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
     const tutti_status status = tti_record_get(info, 0, "terms", terms, sizeof(*terms), deadline_of(info), error);
-    return status == TUTTI_OK && !tti_tuning_is_valid(info->world_size, &terms->tuning)
+    return status == TUTTI_OK && !are_usable(terms, info->world_size)
                ? tti_error_set(error, TUTTI_PROTOCOL, "rank 0 announced no usable terms for the group")
                : status;
 }

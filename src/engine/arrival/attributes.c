@@ -23,18 +23,35 @@ tutti_status tti_arrive_staged(struct tti_lane *lane, uint32_t resource_error)
     return tti_arrive(lane, &a, sizeof(a));
 }
 
-tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
+static tutti_status resource_error(struct tti_lane *lane, int peer, uint32_t status)
 {
-    struct tti_attributes a;
-    memcpy(&a, tti_arrival_of(lane, peer, lane->call)->payload, sizeof(a));
-    if (a.resource_error != TUTTI_OK && a.resource_error != TUTTI_NO_MEMORY) {
-        return tti_fault_corrupt(lane, peer, "the resource error of its stage", a.resource_error);
-    }
-    if (a.resource_error != TUTTI_OK) {
+    switch (status) {
+    case TUTTI_NO_MEMORY:
         tti_error_set(lane->error, TUTTI_NO_MEMORY, "rank %d has no memory for its stage (%zu bytes)", peer,
                       lane->engine->layout.stage);
         lane->error->suspect = peer;
         return TUTTI_NO_MEMORY;
+    case TUTTI_NO_RESOURCE:
+        return tti_error_set(lane->error, TUTTI_NO_RESOURCE,
+                             "lane %d has made 2^%d calls, and cannot count more; make a new group", lane->index,
+                             64 - TTI_PHASE_BITS);
+    case TUTTI_UNSUPPORTED:
+        return tti_error_set(lane->error, TUTTI_UNSUPPORTED,
+                             "this %s takes too many steps: its tensor has %zu bytes, and a step %llu; set "
+                             "engine.window to more, or divide the tensor",
+                             tutti_operation_name(lane->op->kind), lane->bytes,
+                             (unsigned long long)lane->engine->tuning.window);
+    default:
+        return tti_fault_corrupt(lane, peer, "the resource error of its stage", status);
+    }
+}
+
+tutti_status tti_attributes_one(struct tti_lane *lane, int peer)
+{
+    struct tti_attributes a;
+    memcpy(&a, tti_arrival_of(lane, peer, lane->call)->payload, sizeof(a));
+    if (a.resource_error != TUTTI_OK) {
+        return resource_error(lane, peer, a.resource_error);
     }
     tti_stage_start(lane, peer, (uint64_t)a.start * 64);
     lane->scales[peer] = a.scale;
@@ -62,7 +79,8 @@ tutti_status tti_attributes_all(struct tti_lane *lane)
 tutti_status tti_attributes_as_root(struct tti_lane *lane, bool others_wait)
 {
     const tutti_status status = tti_attributes_all(lane);
-    if (status != TUTTI_OK && others_wait && lane->error->scope != TUTTI_SCOPE_GROUP) {
+    const bool all_return = status == TUTTI_OK || status == TUTTI_NO_RESOURCE || status == TUTTI_UNSUPPORTED;
+    if (others_wait && !all_return && lane->error->scope != TUTTI_SCOPE_GROUP) {
         return tti_fault_raise_suspect(lane->engine, lane, lane->error->suspect, lane->error);
     }
     return status;

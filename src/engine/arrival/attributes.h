@@ -7,7 +7,7 @@
 
 /* All of it fits the cache line of the sequence. */
 struct tti_attributes {
-    uint32_t resource_error; /* tutti_status; not OK: this rank has no memory for its stage        */
+    uint32_t resource_error; /* tutti_status; not OK: see tti_stage_begin                           */
     uint32_t start;          /* place of its first span in its stage, in units of 64 bytes         */
     double scale;            /* its factor, for a PREMUL_SUM                                       */
     uint64_t input;          /* names of the tensors that it exposes (expose.c); 0 = private       */

@@ -43,7 +43,7 @@ static tutti_status arrive(struct tti_lane *lane, const struct tti_exchange *x)
 {
     tutti_status resource_error;
     const bool small = x->steps <= 2 && x->stride <= TTI_SMALL_EXCHANGE;
-    tutti_status status = tti_stage_begin(lane, x->stride, small, &resource_error);
+    tutti_status status = tti_stage_begin(lane, x->stride, x->steps, small, &resource_error);
     if (prefetches(lane, x)) {
         tti_prefetch_note_pause(lane);
     }

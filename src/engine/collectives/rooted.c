@@ -159,7 +159,7 @@ static tutti_status write_nothing(struct tti_lane *lane, const struct tti_stream
 tutti_status tti_stream_write(struct tti_lane *lane, const struct tti_stream *s, int reader)
 {
     tutti_status resource_error;
-    tutti_status status = tti_stage_begin(lane, s->stride, s->small, &resource_error);
+    tutti_status status = tti_stage_begin(lane, s->stride, s->steps, s->small, &resource_error);
     if (status == TUTTI_OK && resource_error != TUTTI_OK) {
         status = tti_arrive_staged(lane, (uint32_t)resource_error);
         return status != TUTTI_OK ? status : tti_attributes_one(lane, lane->engine->rank);

@@ -256,7 +256,7 @@ static tutti_status sliced(struct tti_lane *lane, const tutti_op *op, const stru
     tutti_status resource_error;
     const size_t stride = result_at(p) + staged(p, slice_count(p, p->window, lane->engine->size));
     const bool small = p->windows == 1 && stride <= TTI_SMALL_EXCHANGE;
-    tutti_status status = tti_stage_begin(lane, stride, small, &resource_error);
+    tutti_status status = tti_stage_begin(lane, stride, reduced_phase(p->windows), small, &resource_error);
     if (status == TUTTI_OK && resource_error == TUTTI_OK && !lane->exposed) {
         status = stage(lane, op, p, 0);
     }

@@ -6,9 +6,10 @@
  *
  *   segment   header page | fault page | lane controls | pair controls | lane 0 stage, ... | pair 0 rings, ...
  *   lane      control: arrival ring (32 lines of 128 bytes); a progress line on a page of its own; packets a slot
- *             stage: two rings of bytes; each call takes what it needs from one of them (stage.c)
+ *             stage: up to three rings of bytes; each call takes what it needs from one of them (stage.c)
  *   pair      control: one line with what the owner publishes to one peer about messages
- *             rings: slots, each with a small message or the place of a chunk; two rings of bytes for chunks
+ *             rings: slots, each with a small message or the place of a chunk; a ring of bytes for chunks, of
+ *             which most messages use the first ones only (ring_window)
  *   fault     struct tti_fault | votes and proposals (agreement.h)
  *   doorbell  alarm, decision word (agreement.h), the decision on a split and the number of sleepers in one line |
  *             for each (publisher, channel) one line: a bit for each rank that sleeps on that publisher
@@ -39,7 +40,7 @@
 #define TTI_SLOT_BODY    224u
 #define TTI_OFFERS       8u          /* open ones from one rank to another: see p2p/large/zero_copy.c */
 #define TTI_LAYOUT_MAGIC 0x69747475u /* "utti" */
-#define TTI_LAYOUT_ABI   22u
+#define TTI_LAYOUT_ABI   23u
 #define TTI_STAGE_SPANS  5u /* a stage holds at least so many of the largest spans that a call takes: see stage.c */
 
 /* One call of one rank. `sequence` is stored last: then the rest is there. */
@@ -69,6 +70,9 @@ static_assert(sizeof(struct tti_progress) == TTI_LINE, "two cache lines");
 #define TTI_PHASE_PUSH   (TTI_PHASE_FINAL - 3)
 #define TTI_PHASE_SHARE  (TTI_PHASE_FINAL - 2)
 #define TTI_PHASE_PUSHED (TTI_PHASE_FINAL - 1)
+/* What a position can count: phases of a call, and calls of a lane that publish positions. */
+#define TTI_PHASES_MOST (TTI_PHASE_PUSH - 4)
+#define TTI_CALLS_MOST  ((UINT64_C(1) << (64 - TTI_PHASE_BITS)) - 2)
 
 /* Data of a small call that do not fit its arrival line. Each packet has its own flag. */
 struct tti_packet {

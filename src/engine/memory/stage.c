@@ -186,13 +186,24 @@ static tutti_status choose_ring(struct tti_lane *lane, size_t stride, bool small
     return status;
 }
 
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error)
+/* All ranks have the same numbers, except that a rank that exposes its tensors may have no steps. */
+static tutti_status check_numbers(const struct tti_lane *lane, size_t phases)
+{
+    if (lane->call > TTI_CALLS_MOST) {
+        return TUTTI_NO_RESOURCE;
+    }
+    return phases > TTI_PHASES_MOST && !lane->exposed ? TUTTI_UNSUPPORTED : TUTTI_OK;
+}
+
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, size_t phases, bool small,
+                             tutti_status *resource_error)
 {
     tutti_status status = choose_ring(lane, rounded(stride), small);
     struct tti_stage *s = lane->stage;
     s->stride = rounded(stride);
     s->first = fitted(s, s->head);
-    return status == TUTTI_OK ? commit(lane, s, resource_error) : status;
+    *resource_error = check_numbers(lane, phases);
+    return status == TUTTI_OK && *resource_error == TUTTI_OK ? commit(lane, s, resource_error) : status;
 }
 
 void tti_stage_start(struct tti_lane *lane, int peer, uint64_t place)

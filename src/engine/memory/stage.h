@@ -19,9 +19,11 @@ void tti_stage_prepare(struct tti_lane *lane);
 #define TTI_SMALL_EXCHANGE ((size_t)64 << 10)
 
 /* Before the arrival: sets the size of this call's spans, chooses a ring, and makes it usable. A `small` call takes the
- * small ring, if there is one and it holds TTI_STAGE_SPANS of its spans. Without memory it returns OK with
- * *resource_error, and the call goes on to its arrival. A status that is not OK ends the call: the group has failed. */
-tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, bool small, tutti_status *resource_error);
+ * small ring, if there is one and it holds TTI_STAGE_SPANS of its spans. The call publishes `phases` phases at most.
+ * Without memory, or with more than positions can count, it returns OK with *resource_error, and the call goes on to
+ * its arrival. A status that is not OK ends the call: the group has failed. */
+tutti_status tti_stage_begin(struct tti_lane *lane, size_t stride, size_t phases, bool small,
+                             tutti_status *resource_error);
 
 /* The same for a rank that only reads. */
 void tti_stage_shape(struct tti_lane *lane, size_t stride);

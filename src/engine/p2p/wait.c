@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "base/wait/backoff.h"
 #include "base/wait/yielding.h"
 #include "engine/failure/fault.h"
 #include "engine/failure/peers.h"

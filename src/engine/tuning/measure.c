@@ -49,6 +49,7 @@ static void *thread_0(void *measurement)
     }
     if (m->partners == 0) { /* thread 1 would run on this CPU, too */
         tti_measurement_alone(m);
+        tti_measurement_rouse(m);
         tti_measurement_switches(m, 0);
         return NULL;
     }
@@ -59,10 +60,10 @@ static void *thread_0(void *measurement)
 static void *thread_1(void *measurement)
 {
     struct tti_measurement *m = measurement;
-    if (m->partners == 0) {
-        tti_measurement_switches(m, 1);
-    } else {
+    if (m->partners > 0) {
         run_pair(m, 1);
+    } else if (tti_measurement_sleep(m)) {
+        tti_measurement_switches(m, 1);
     }
     return NULL;
 }

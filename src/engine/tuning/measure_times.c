@@ -295,7 +295,7 @@ bool tti_measurement_wakes(struct tti_measurement *m, int me)
         if (me == 0) {
             const int64_t asleep = start + ASLEEP_NS;
             while ((start = tti_now_ns()) < asleep) {
-                tti_measurement_pause();
+                tti_backoff();
             }
             wake_partner(m, (uint32_t)i + 1);
         } else if (sleep_for(m, (uint32_t)i + 1)) {
@@ -312,6 +312,16 @@ bool tti_measurement_wakes(struct tti_measurement *m, int me)
         m->profile->wake_ns = lower_quartile(&t);
     }
     return true;
+}
+
+bool tti_measurement_sleep(struct tti_measurement *m)
+{
+    return sleep_for(m, 1);
+}
+
+void tti_measurement_rouse(struct tti_measurement *m)
+{
+    wake_partner(m, 1);
 }
 
 void tti_measurement_switches(struct tti_measurement *m, int me)

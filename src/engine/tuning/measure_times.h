@@ -11,6 +11,9 @@ bool tti_measurement_pin(int cpu);
 bool tti_measurement_partner(struct tti_measurement *m, int me, int partner);
 /* Thread 0 alone: inside the second-level cache, from memory, past the caches, and yielding. */
 void tti_measurement_alone(struct tti_measurement *m);
+/* Until the other thread rouses it, the calling one sleeps. */
+bool tti_measurement_sleep(struct tti_measurement *m);
+void tti_measurement_rouse(struct tti_measurement *m);
 /* Waking the other thread, which sleeps. */
 bool tti_measurement_wakes(struct tti_measurement *m, int me);
 /* Yielding to each other, both on one CPU. */

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/wait/backoff.h"
 #include "engine/tuning/cpus.h"
 
 #define TTI_MEASUREMENT_LINE   128u /* two cache lines: some CPUs fetch pairs */
@@ -47,13 +48,6 @@ static inline bool tti_measurement_over(struct tti_measurement *m)
     return false;
 }
 
-static inline void tti_measurement_pause(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* Waits until the other thread has reached exchange `number`; false at the deadline. */
 static inline bool tti_measurement_await(struct tti_measurement *m, int other, uint64_t number, bool yields)
 {
@@ -61,7 +55,7 @@ static inline bool tti_measurement_await(struct tti_measurement *m, int other, u
         if (yields) {
             sched_yield();
         } else {
-            tti_measurement_pause();
+            tti_backoff();
         }
         if (polls % (yields ? 8 : TTI_MEASUREMENT_POLLS) == 0 && tti_measurement_over(m)) {
             return false;

@@ -306,11 +306,13 @@ bool tti_profile_load(const struct tti_machine *machine, struct tti_profile *pro
     const int count = candidates(paths, &anywhere);
     for (int i = 0; i < count; i++) {
         const int folder = open_folder(paths[i], note, note_capacity);
-        const bool good = folder >= 0 && read_file(folder, name, text) && tti_profile_parse(text, machine, profile);
+        struct tti_profile found;
+        const bool good = folder >= 0 && read_file(folder, name, text) && tti_profile_parse(text, machine, &found);
         if (folder >= 0) {
             close(folder);
         }
         if (good) {
+            *profile = found;
             snprintf(path, path_capacity, "%s/%s", paths[i], name);
             return true;
         }

@@ -23,7 +23,7 @@ size_t tti_profile_format(const struct tti_machine *machine, const struct tti_pr
 bool tti_profile_parse(const char *text, const struct tti_machine *machine, struct tti_profile *profile);
 
 /* Reads the first usable file / writes into the first usable folder. `path` gets its path. False: `note` gets the
- * reason, or "" if there is no file. */
+ * reason, or "" if there is no file; `profile` stays as it is. */
 bool tti_profile_load(const struct tti_machine *machine, struct tti_profile *profile, char *path, size_t path_capacity,
                       char *note, size_t note_capacity);
 bool tti_profile_save(const struct tti_machine *machine, const struct tti_profile *profile, char *path,

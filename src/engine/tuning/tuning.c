@@ -44,14 +44,14 @@
 #define ZERO_LEAST     (1 * KIB)
 #define ZERO_MOST      (64 * KIB)
 #define RING_MOST      (UINT64_C(1) << 31)
-#define COST_MOST      UINT64_C(1000000000) /* ns */
 #define SLICED_RANKS   8
 #define PACKETS_RANKS  64 /* with more ranks, unpacking takes too much memory */
 
+/* RING_MOST at most. */
 static uint64_t power_of_two(uint64_t least)
 {
     uint64_t power = 1;
-    while (power < least) {
+    while (power < least && power < RING_MOST) {
         power *= 2;
     }
     return power;
@@ -373,10 +373,7 @@ void tti_tuning_fit(int size, int cpus, const struct tti_profile *profile, const
         .single_copy_at_any_distance = overrides->single_copy >= 0,
         .single_copy_messages = single_copy_messages_for(&p, overrides),
         .claims = tti_model_of(&p)->claims,
-        .stream_to_far = tti_model_of(&p)->stream_to_far,
-        .yield_ns = (uint64_t)p.yield_ns,
-        .switch_ns = (uint64_t)p.switch_ns,
-        .wake_ns = (uint64_t)p.wake_ns};
+        .stream_to_far = tti_model_of(&p)->stream_to_far};
     for (enum tti_stream_kind k = 0; k < TTI_STREAM_KINDS; k++) {
         tuning->streams[k] = override_or(overrides->stream, stream_for(size, cpus, &p, k));
         tuning->streams_if_cold[k] = override_or(overrides->stream, stream_if_cold_for(size, cpus, &p, k));
@@ -390,9 +387,8 @@ static bool is_ring(uint64_t bytes)
 
 bool tti_tuning_is_valid(int size, const struct tti_tuning *t)
 {
-    return is_ring(t->stage) && (t->stage_far == 0 || is_ring(t->stage_far)) &&
+    return is_ring(t->stage) && (t->stage_far == 0 || (is_ring(t->stage_far) && t->stage_far >= t->stage)) &&
            (t->stage_small == 0 || is_ring(t->stage_small)) && t->window >= (uint64_t)size * LEAST_SLOT &&
            t->window % WINDOW_UNIT == 0 && t->window <= t->stage / WINDOWS && t->packets <= TTI_INLINE_MOST &&
-           t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window && t->yield_ns <= COST_MOST &&
-           t->switch_ns <= COST_MOST && t->wake_ns <= COST_MOST;
+           t->packets_root <= TTI_INLINE_MOST && t->one_shot <= t->window;
 }

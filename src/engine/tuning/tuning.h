@@ -31,9 +31,6 @@ struct tti_tuning {
     uint64_t streams_if_cold[TTI_STREAM_KINDS]; /* ... or so large and not in the caches (memory/residency.c) */
     uint64_t claims;                            /* not 0: the only reader of a line claims it (memory/copy.h) */
     uint64_t stream_to_far;                     /* not 0: messages to a far receiver go into the ring past the caches */
-    uint64_t yield_ns;                          /* these three from the profile */
-    uint64_t switch_ns;
-    uint64_t wake_ns;
 };
 
 /* A rank that shares its CPU polls for so long before it yields. */

@@ -17,6 +17,7 @@
 #include "engine/wait/policy.h"
 
 #include "base/host/cpu_ticks.h"
+#include "base/wait/backoff.h"
 #include "engine/wait/wait.h"
 
 #define SPIN_NS             40000 /* with a CPU per rank */

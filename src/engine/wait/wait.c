@@ -22,25 +22,16 @@
 #include <unistd.h>
 
 #include "base/failure_checks.h"
+#include "base/wait/backoff.h"
 #include "base/wait/futex_waitv.h"
 #include "engine/wait/publish.h"
 
 #define SLEEP_BLIND_NS   500000 /* bound of a sleep on one word (no futex_waitv): it does not see the alarm */
 #define POLLS_PER_CHECK  64     /* polls of the word for one check of the alarm */
+#define POLLS_PER_CLOCK  4096   /* polls for one read of the clock; some 0.1 ms */
 #define YIELDS_PER_CHECK 8      /* yields for one check of failures and of the time */
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a futex sits on the low half of a 64-bit word");
-
-void tti_backoff(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ __volatile__("isb" ::: "memory");
-#else
-    atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
 
 /* With a CPU for each rank, every yield is in vain. */
 bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields)
@@ -232,6 +223,15 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
     }
 }
 
+static bool is_over(struct tti_lane *lane, int64_t now)
+{
+    if (lane->deadline_ns == 0) {
+        lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
+        lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
+    }
+    return now >= lane->deadline_ns;
+}
+
 /* Waits for the word. The spin polls `ahead` first, which the publisher stores before the word. */
 static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _Atomic uint64_t *word, uint64_t target,
                               int publisher)
@@ -255,13 +255,13 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
             if ((status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {
                 return status;
             }
+            if (i % POLLS_PER_CLOCK == 0 && is_over(lane, tti_now_ns())) {
+                break;
+            }
         }
     }
-    int64_t now = tti_now_ns();
-    if (lane->deadline_ns == 0) {
-        lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
-        lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
-    }
+    const int64_t now = tti_now_ns();
+    (void)is_over(lane, now);
     publish_wait_start(lane, lane->started_ns); /* set with the deadline */
     status = yield_and_sleep(lane, word, target, publisher, now);
     publish_wait_start(lane, 0);

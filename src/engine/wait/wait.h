@@ -58,9 +58,6 @@ tutti_status tti_lane_wait_behind(struct tti_lane *lane, _Atomic uint64_t *ahead
 void tti_sleep(struct tti_engine *e, int channel, const struct tti_awaited *awaited, const uint64_t *seen, int count,
                uint32_t alarm_seen, _Atomic uint32_t *own, uint32_t own_seen, int64_t until_ns);
 
-/* A pause between two polls. */
-void tti_backoff(void);
-
 /* Yields, in a wait for another rank. False: the wait should sleep. */
 bool tti_yield_to_ranks(const struct tti_engine *e, struct tti_yields *yields);
 

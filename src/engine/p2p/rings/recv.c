@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "base/wait/backoff.h"
 #include "engine/memory/copy.h"
 #include "engine/p2p/large/grant.h"
 #include "engine/p2p/large/single_copy.h"
@@ -19,7 +20,6 @@
 #include "engine/p2p/rings/chunk_times.h"
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
-#include "engine/wait/wait.h"
 
 #define CHUNK_WAIT_NS 1500 /* for the next chunk: longer than it takes to write one */
 #define CHUNKS_MOST   16   /* of a message without a request; only a corrupt peer makes more */

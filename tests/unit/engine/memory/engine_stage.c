@@ -82,7 +82,7 @@ static void next_call(struct pair *p, size_t stride, bool small)
     p->owner->call++;
     p->reader->call++;
     tutti_status mark;
-    assert_int_equal(tti_stage_begin(p->owner, stride, small, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p->owner, stride, 1, small, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
     tti_stage_shape(p->reader, stride);
     tti_stage_start(p->reader, 0, tti_stage_place(p->owner));
@@ -360,7 +360,7 @@ static bool takes_far_ring(struct pair *p, size_t stride, double ranks_per_cpu)
     p->owner->engine->ranks_per_cpu = ranks_per_cpu;
     seem_far(p->owner, true);
     p->owner->call++;
-    assert_int_equal(tti_stage_begin(p->owner, stride, false, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p->owner, stride, 1, false, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
     return tti_stage_is_far(p->owner);
 }
@@ -418,7 +418,7 @@ static tutti_status begin_supplied(struct pair *p, struct supply *s, tutti_statu
     p->cluster.engines[0]->commit = supply;
     p->cluster.engines[0]->commit_user = s;
     p->owner->call++;
-    return tti_stage_begin(p->owner, 65536, false, mark);
+    return tti_stage_begin(p->owner, 65536, 1, false, mark);
 }
 
 static void memory_in_chunks(void **state)
@@ -459,17 +459,17 @@ static void no_memory_for_the_first_ring(void **state)
     p.cluster.engines[0]->commit = supply_small_ring_only;
     p.cluster.engines[0]->commit_user = &p;
     p.owner->call++;
-    assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p.owner, 64, 1, true, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
     assert_ptr_equal(p.owner->stage, &p.owner->rings[TTI_RING_SMALL]);
     p.owner->call++;
-    assert_int_equal(tti_stage_begin(p.owner, 64, false, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p.owner, 64, 1, false, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_NO_MEMORY);
     p.owner->call++;
-    assert_int_equal(tti_stage_begin(p.owner, largest(&p), false, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p.owner, largest(&p), 1, false, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_NO_MEMORY);
     p.owner->call++;
-    assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
+    assert_int_equal(tti_stage_begin(p.owner, 64, 1, true, &mark), TUTTI_OK);
     assert_int_equal(mark, TUTTI_OK);
     cluster_close(&p.cluster);
 }
@@ -508,12 +508,12 @@ static void no_memory_for_the_far_ring(void **state)
     for (int i = 0; i < 2; i++) {
         seem_far(p.owner, false);
         p.owner->call++;
-        assert_int_equal(tti_stage_begin(p.owner, 64, true, &mark), TUTTI_OK);
+        assert_int_equal(tti_stage_begin(p.owner, 64, 1, true, &mark), TUTTI_OK);
         assert_int_equal(mark, TUTTI_OK);
         assert_ptr_equal(p.owner->stage, &p.owner->rings[TTI_RING_SMALL]);
         seem_far(p.owner, true);
         p.owner->call++;
-        assert_int_equal(tti_stage_begin(p.owner, largest(&p), false, &mark), TUTTI_OK);
+        assert_int_equal(tti_stage_begin(p.owner, largest(&p), 1, false, &mark), TUTTI_OK);
         assert_int_equal(mark, TUTTI_OK);
         assert_ptr_equal(p.owner->stage, &p.owner->rings[TTI_RING_FIRST]);
     }

@@ -308,6 +308,11 @@ static void test_what_is_no_file_of_ours(void **state)
     }
     fclose(f);
     assert_false(load(&machine, &q));
+    p.measured_s -= 400 * INT64_C(86400); /* too old: its figures do not count either */
+    assert_true(save(&machine, &p));
+    memset(&q, 0, sizeof(q));
+    assert_false(load(&machine, &q));
+    assert_int_equal(q.near_ns, 0);
 }
 
 static void test_unusable_folders(void **state)

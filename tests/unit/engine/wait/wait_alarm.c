@@ -11,6 +11,7 @@
 
 #include <sched.h>
 
+#include "base/wait/backoff.h"
 #include "engine/wait/publish.h"
 #include "engine/wait/wait.h"
 #include "repetitions.h"
