@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "api/async/start_verify.h"
+#include "api/group/group.h"
 #include "base/error.h"
 #include "core/async/events.h"
 #include "core/call/call.h"
@@ -15,11 +16,7 @@ static struct tti_events *hold(tutti_events *handle, const char *function, tutti
 {
     struct tti_events *e = tti_events_acquire(handle, status);
     if (!e) {
-        tti_error_set(error, *status, "%s: the events object %s", function,
-                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : *status == TUTTI_FORKED
-                          ? "was made before fork(); the child must call tutti_init and make its own"
-                          : "has been destroyed, or never was one");
+        tti_handle_error(error, *status, function, "events object", TTI_KIND_EVENTS);
     }
     return e;
 }
@@ -59,12 +56,9 @@ static tutti_status end(struct tti_events *e, const char *function, tutti_status
 tutti_status tutti_events_create(tutti_group *group, tutti_events **events, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    struct tti_group *g = tti_group_acquire(group, &status);
+    struct tti_group *g = tti_api_hold(group, "events_create", error, &status);
     if (!g) {
-        return tti_error_set(error, status, "events_create: the group %s",
-                             status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                             : status == TUTTI_FORKED ? "was made before fork(); the child must call tutti_init itself"
-                                                      : "has been destroyed already, or never was one");
+        return status;
     }
     int32_t rank = g->rank;
     if (!events) {

@@ -36,9 +36,7 @@ static tutti_status open_bound(struct bound *b, const struct tti_run *run, int64
                              (long long)limit_ms);
     }
     if (token && !(b->held = tti_token_acquire(token, &status))) {
-        return tti_error_set(error, status, "%s: the token %s", run->function,
-                             status == TUTTI_FORKED ? "was made before fork(); the child must create its own"
-                                                    : "has been destroyed, or never was one");
+        return tti_handle_error(error, status, run->function, "token", TTI_KIND_TOKEN);
     }
     if (token && tti_token_fired(b->held)) {
         tti_token_release(b->held);

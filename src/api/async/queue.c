@@ -4,6 +4,7 @@
 #include <tutti/queue.h>
 
 #include "base/error.h"
+#include "core/group/handles.h"
 #include "core/queue/queue.h"
 #include "core/queue/queue_wait.h"
 
@@ -12,10 +13,7 @@ static struct tti_queue *hold(tutti_queue *handle, const char *function, tutti_e
 {
     struct tti_queue *q = tti_queue_acquire(handle, status);
     if (!q) {
-        tti_error_set(error, *status, "%s: the queue %s", function,
-                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : *status == TUTTI_FORKED         ? "was made before fork(); the child must create its own"
-                                                        : "has been destroyed already, or never was one");
+        tti_handle_error(error, *status, function, "queue", TTI_KIND_QUEUE);
     }
     return q;
 }

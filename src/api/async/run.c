@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/async/start_verify.h"
+#include "api/group/group.h"
 #include "base/error.h"
 #include "core/call/call.h"
 #include "core/group/group_table.h"
@@ -13,12 +14,9 @@
 tutti_status tti_run_open(struct tti_run *run, tutti_error *error)
 {
     tutti_status status = TUTTI_OK;
-    run->group = tti_group_acquire(run->handle, &status);
+    run->group = tti_api_hold(run->handle, run->function, error, &status);
     if (!run->group) {
-        return tti_error_set(error, status, "%s: the group %s", run->function,
-                             status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                             : status == TUTTI_FORKED ? "was made before fork(); the child must call tutti_init itself"
-                                                      : "has been destroyed, or never was one");
+        return status;
     }
     if (tti_in_callback(run->group)) {
         status =

@@ -11,10 +11,7 @@ static struct tti_token *hold(tutti_cancel_token *handle, const char *function, 
 {
     struct tti_token *token = tti_token_acquire(handle, status);
     if (!token) {
-        tti_error_set(error, *status, "%s: the %s %s", function, name,
-                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : *status == TUTTI_FORKED         ? "was made before fork(); the child must create its own"
-                                                        : "has been destroyed already, or never was one");
+        tti_handle_error(error, *status, function, name, TTI_KIND_TOKEN);
     }
     return token;
 }

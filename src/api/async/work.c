@@ -9,16 +9,14 @@
 #include "core/async/work/stream.h"
 #include "core/async/work/wait_token.h"
 #include "core/async/work/work.h"
+#include "core/group/handles.h"
 
 /* The work, acquired; or NULL with the status and a sentence. */
 static struct tti_work *hold(tutti_work *handle, const char *function, tutti_error *error, tutti_status *status)
 {
     struct tti_work *w = tti_work_acquire(handle, status);
     if (!w) {
-        tti_error_set(error, *status, "%s: the work %s", function,
-                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : *status == TUTTI_FORKED         ? "was started before fork(); it belongs to the parent process"
-                                                        : "has been released already, or never was one");
+        tti_handle_error(error, *status, function, "work", TTI_KIND_WORK);
     }
     return w;
 }

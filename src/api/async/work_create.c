@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "core/async/work/pool.h"
 #include "core/async/work/stage.h"
+#include "core/group/handles.h"
 
 /* Refuses options without effect. A task has no deadline; a token with a limit asks it to end. */
 static tutti_status check_options(const struct tti_checker *k, const tutti_call *call)
@@ -60,10 +61,13 @@ tutti_status tutti_work_complete(tutti_work *work, tutti_status status, const ch
         result = tti_work_complete(w, status, message);
         tti_work_drop(w);
     }
-    return result == TUTTI_OK ? tti_error_clear(error)
-                              : tti_error_set(error, result, "work_complete: the work %s",
-                                              result == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                                              : result == TUTTI_FORKED
-                                                  ? "was made before fork(); it belongs to the parent process"
-                                                  : "has been completed already, or is not from tutti_work_create");
+    switch (result) {
+    case TUTTI_OK:
+        return tti_error_clear(error);
+    case TUTTI_BAD_STATE: /* also of a live handle */
+        return tti_error_set(error, result,
+                             "work_complete: the work has been completed already, or is not from tutti_work_create");
+    default:
+        return tti_handle_error(error, result, "work_complete", "work", TTI_KIND_WORK);
+    }
 }

@@ -34,11 +34,11 @@ void tti_persistent_report(const char *function, size_t count, size_t index, con
 /* Reports why there is no object, and returns that. */
 static tutti_status report_not_there(const char *function, tutti_status why, tutti_error *error)
 {
-    return tti_error_set(error, why, "%s: the persistent operation %s", function,
-                         why == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                         : why == TUTTI_FORKED         ? "was made before fork(); it belongs to the parent process"
-                         : why == TUTTI_BUSY           ? "is in use: another thread is inside a call on it"
-                                                       : "has been released already, or never was one");
+    if (why == TUTTI_BUSY) {
+        return tti_error_set(error, why,
+                             "%s: the persistent operation is in use: another thread is inside a call on it", function);
+    }
+    return tti_handle_error(error, why, function, "persistent operation", TTI_KIND_PERSISTENT);
 }
 
 struct tti_persistent *tti_persistent_hold(tutti_persistent *handle, const char *function, tutti_error *error,

@@ -89,10 +89,7 @@ struct tti_group *tti_api_hold(tutti_group *handle, const char *function, tutti_
 {
     struct tti_group *g = tti_group_acquire(handle, status);
     if (!g) {
-        tti_error_set(error, *status, "%s: the group %s", function,
-                      *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                      : *status == TUTTI_FORKED ? "was made before fork(); the child must call tutti_init itself"
-                                                : "has been destroyed already, or never was one");
+        tti_handle_error(error, *status, function, "group", TTI_KIND_GROUP);
     }
     return g;
 }

@@ -117,10 +117,7 @@ static struct tti_bucketer *enter(tutti_bucketer *handle, const char *function, 
 {
     struct tti_bucketer *b = tti_handles_acquire(&bucketers, handle, status);
     if (!b) {
-        const char *why = *status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                          : *status == TUTTI_FORKED         ? "was made before fork(); the child must make its own"
-                                                            : "has been destroyed already, or never was one";
-        tti_error_set(error, *status, "%s: the bucketer %s", function, why);
+        tti_handle_error(error, *status, function, "bucketer", TTI_KIND_BUCKETER);
         finish(NULL, error, *status);
         return NULL;
     }

@@ -151,9 +151,10 @@ static tutti_status link_token(struct tti_work *w)
         return status; /* of a token that cannot cancel it */
     }
     status = tti_token_link(c->options.token, &w->token);
-    if (status != TUTTI_OK) {
-        tti_error_set(c->error, status, "%s: the token of the call %s", w->task.function,
-                      status == TUTTI_CANCELLED ? "has fired" : "was destroyed, or never was one");
+    if (status == TUTTI_CANCELLED) {
+        tti_error_set(c->error, status, "%s: the token of the call has fired", w->task.function);
+    } else if (status != TUTTI_OK) {
+        tti_handle_error(c->error, status, w->task.function, "token of the call", TTI_KIND_TOKEN);
     }
     return status;
 }

@@ -87,24 +87,11 @@ void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group 
     tti_thread.open_scopes--;
 }
 
-static tutti_status not_started(struct tti_call *c, tutti_status status, const char *sentence)
-{
-    const char *name = tutti_operation_name(c->operation);
-    tti_error_set(c->error, status, "%s: %s", name, sentence);
-    c->error->operation = c->operation;
-    return status;
-}
-
 static tutti_status stale(struct tti_call *c, tutti_status why)
 {
-    switch (why) {
-    case TUTTI_INVALID_ARGUMENT:
-        return not_started(c, why, "the group is NULL");
-    case TUTTI_FORKED:
-        return not_started(c, why, "the group was made before fork(); the child must call tutti_init itself");
-    default:
-        return not_started(c, why, "the group has been destroyed, or never was one");
-    }
+    tti_handle_error(c->error, why, tutti_operation_name(c->operation), "group", TTI_KIND_GROUP);
+    c->error->operation = c->operation;
+    return why;
 }
 
 static const tutti_call defaults = {.size = sizeof(tutti_call), .scale = 1};

@@ -92,6 +92,25 @@ tutti_status tti_handles_insert(struct tti_handle_table *table, void *object, vo
     return status;
 }
 
+/* The application releases works and persistent operations, and destroys the other objects. */
+tutti_status tti_handle_error(tutti_error *error, tutti_status status, const char *function, const char *noun,
+                              uint32_t kind)
+{
+    const bool released = kind == TTI_KIND_WORK || kind == TTI_KIND_PERSISTENT;
+    switch (status) {
+    case TUTTI_INVALID_ARGUMENT:
+        return tti_error_set(error, status, "%s: the %s is NULL", function, noun);
+    case TUTTI_FORKED:
+        return tti_error_set(error, status, "%s: the %s was made before fork(); %s", function, noun,
+                             released                 ? "it belongs to the parent process"
+                             : kind == TTI_KIND_GROUP ? "the child must call tutti_init itself"
+                                                      : "the child must create its own");
+    default:
+        return tti_error_set(error, status, "%s: the %s has been %s already, or never was one", function, noun,
+                             released ? "released" : "destroyed");
+    }
+}
+
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle)
 {
     uint64_t only_user = generation_of(handle) << 32 | ALIVE | 1;

@@ -170,6 +170,11 @@ static inline void *tti_handles_acquire(struct tti_handle_table *table, const vo
     return object;
 }
 
+/* Writes why a handle has no object, and returns the status, which the acquiring function has given. `noun` names the
+ * object in the sentence. The kind decides whether it is destroyed or released, and what a forked child is told. */
+tutti_status tti_handle_error(tutti_error *error, tutti_status status, const char *function, const char *noun,
+                              uint32_t kind);
+
 /* Makes the handle stale if the caller is its only user: then no other thread has the object. Else BUSY. */
 tutti_status tti_handles_retire(struct tti_handle_table *table, const void *handle);
 

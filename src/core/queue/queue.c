@@ -193,10 +193,7 @@ tutti_status tti_queue_enqueue(struct tti_queue *q, tutti_work *work, tutti_erro
     tutti_status status = TUTTI_OK;
     struct tti_work *w = tti_work_acquire(work, &status);
     if (!w) {
-        return tti_error_set(error, status, "queue_enqueue: the work %s",
-                             status == TUTTI_INVALID_ARGUMENT ? "is NULL"
-                             : status == TUTTI_FORKED         ? "was started before fork()"
-                                                              : "has been released already, or never was one");
+        return tti_handle_error(error, status, "queue_enqueue", "work", TTI_KIND_WORK);
     }
     pthread_mutex_lock(&q->lock);
     status = add(q, w, error);

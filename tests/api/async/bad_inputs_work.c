@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bad arguments of the asynchronous forms: the status, no work, no callback. The group still works. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "api/check.h"
 
 static _Atomic int called_back;
@@ -144,8 +147,34 @@ static tutti_status rank(tutti_group *g, void *user)
     return TUTTI_OK;
 }
 
+/* In a child with a group of its own, a token of the parent. */
+static void forked_token(void)
+{
+    tutti_error e;
+    tutti_cancel_token *token = NULL;
+    EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e));
+    const pid_t pid = fork();
+    if (pid == 0) {
+        tutti_group *g = NULL;
+        tutti_work *work;
+        EXPECT_OK(tutti_init(TUTTI_CONFIG(.backend = "local", .world_size = 1), &g, &e));
+        BAD(TUTTI_FORKED, "token of the call was made before fork(); the child must create its own",
+            tutti_barrier_async(g, TUTTI_CALL(.error = &e, .token = token), &work));
+        EXPECT_OK(tutti_barrier_async(g, NULL, &work));
+        EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
+        EXPECT_OK(tutti_work_release(work));
+        EXPECT_ERROR(&e, TUTTI_FORKED, "made before fork()", tutti_cancel_token_cancel(token, NULL, &e));
+        EXPECT_OK(tutti_group_destroy(g, &e));
+        _exit(test_result());
+    }
+    int status = -1;
+    EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+    EXPECT_OK(tutti_cancel_token_destroy(token, &e));
+}
+
 int main(void)
 {
+    forked_token();
     test_ranks(2, rank);
     EXPECT(atomic_load_explicit(&called_back, memory_order_relaxed) == 0);
     return test_result();

@@ -83,9 +83,8 @@ tutti_status tti_work_wait_token(struct tti_work *w, int64_t until_ns, tutti_can
         return tti_work_get_outcome(w, error);
     }
     if (status != TUTTI_OK) {
-        return status == TUTTI_CANCELLED
-                   ? stopped(error)
-                   : tti_error_set(error, status, "work_wait_token: the token was destroyed, or never was one");
+        return status == TUTTI_CANCELLED ? stopped(error)
+                                         : tti_handle_error(error, status, "work_wait_token", "token", TTI_KIND_TOKEN);
     }
     bool ended = !tti_work_watch(w, &v.watch);
     if (!ended) {
