@@ -387,6 +387,16 @@ tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op
     return TUTTI_OK;
 }
 
+tutti_status tti_check_limit(const char *function, int64_t limit_ms, tutti_error *error)
+{
+    if (limit_ms >= TUTTI_FOREVER) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                         "%s: limit_ms is %lld; it must be -1 (no limit), 0 (no wait) or positive", function,
+                         (long long)limit_ms);
+}
+
 tutti_status tti_check_root(const struct tti_checker *k, int32_t root)
 {
     if (root >= 0 && root < k->c->group_size) {

@@ -75,6 +75,9 @@ tutti_status tti_check_same_shape(const struct tti_checker *k, const struct tti_
 /* The reduce op is known and defined on the dtype; PREMUL_SUM's factor fits it. */
 tutti_status tti_check_reduce_op(const struct tti_checker *k, tutti_reduce_op op, tutti_dtype dtype);
 
+/* The limit of a wait is -1 (TUTTI_FOREVER), 0 or positive. For functions on handles, which have no checker. */
+tutti_status tti_check_limit(const char *function, int64_t limit_ms, tutti_error *error);
+
 tutti_status tti_check_root(const struct tti_checker *k, int32_t root);
 
 /* -ndim <= *dim < ndim. Makes negative values positive, so that ranks and backends have one number for each dimension.

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "api/async/run.h"
+#include "api/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/token.h"
@@ -28,12 +29,10 @@ struct bound {
 static tutti_status open_bound(struct bound *b, const struct tti_run *run, int64_t limit_ms, tutti_cancel_token *token,
                                tutti_error *error)
 {
-    tutti_status status = TUTTI_OK;
+    tutti_status status = tti_check_limit(run->function, limit_ms, error);
     *b = (struct bound){.limit_ms = limit_ms, .token = token};
-    if (limit_ms < TUTTI_FOREVER) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "%s: limit_ms is %lld; it must be -1 (no limit), 0 (no wait) or positive", run->function,
-                             (long long)limit_ms);
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (token && !(b->held = tti_token_acquire(token, &status))) {
         return tti_handle_error(error, status, run->function, "token", TTI_KIND_TOKEN);

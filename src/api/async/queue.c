@@ -3,6 +3,7 @@
  * could do both. */
 #include <tutti/queue.h>
 
+#include "api/check.h"
 #include "base/error.h"
 #include "core/group/handles.h"
 #include "core/queue/queue.h"
@@ -16,16 +17,6 @@ static struct tti_queue *hold(tutti_queue *handle, const char *function, tutti_e
         tti_handle_error(error, *status, function, "queue", TTI_KIND_QUEUE);
     }
     return q;
-}
-
-static tutti_status check_limit(int64_t limit_ms, const char *function, tutti_error *error)
-{
-    if (limit_ms >= TUTTI_FOREVER) {
-        return TUTTI_OK;
-    }
-    return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                         "%s: limit_ms is %lld; it must be -1 (no limit), 0 (no wait) or positive", function,
-                         (long long)limit_ms);
 }
 
 static tutti_status check_pointer(const void *pointer, const char *function, const char *what, tutti_error *error)
@@ -91,7 +82,7 @@ tutti_status tutti_queue_cancel_all(tutti_queue *queue, int64_t *began)
 
 tutti_status tutti_queue_wait_all(tutti_queue *queue, int64_t limit_ms, tutti_error *error)
 {
-    tutti_status status = check_limit(limit_ms, "queue_wait_all", error);
+    tutti_status status = tti_check_limit("queue_wait_all", limit_ms, error);
     struct tti_queue *q = status == TUTTI_OK ? hold(queue, "queue_wait_all", error, &status) : NULL;
     if (q) {
         status = tti_queue_wait_all(q, limit_ms, error);
@@ -102,7 +93,7 @@ tutti_status tutti_queue_wait_all(tutti_queue *queue, int64_t limit_ms, tutti_er
 
 tutti_status tutti_queue_wait_any(tutti_queue *queue, int64_t limit_ms, int64_t *index, tutti_error *error)
 {
-    tutti_status status = check_limit(limit_ms, "queue_wait_any", error);
+    tutti_status status = tti_check_limit("queue_wait_any", limit_ms, error);
     if (status == TUTTI_OK) {
         status = check_pointer(index, "queue_wait_any", "the index", error);
     }

@@ -2,6 +2,7 @@
 /* The functions of tutti/work.h on a handle. */
 #include <tutti/work.h>
 
+#include "api/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/work/pool.h"
@@ -55,15 +56,13 @@ tutti_status tutti_work_wait_token(tutti_work *work, int64_t limit_ms, tutti_can
     if (!w) {
         return status;
     }
-    if (limit_ms < -1 || !token) {
-        status = tti_error_set(error, TUTTI_INVALID_ARGUMENT, "work_wait_token: %s",
-                               token ? "limit_ms must be -1 (for ever), 0 or positive"
-                                     : "the token is NULL; without one use tutti_work_wait");
-    } else if (tti_work_would_deadlock(w)) {
+    status = token ? tti_check_limit("work_wait_token", limit_ms, error)
+                   : tti_error_set(error, TUTTI_INVALID_ARGUMENT,
+                                   "work_wait_token: the token is NULL; without one use tutti_work_wait");
+    if (status == TUTTI_OK && tti_work_would_deadlock(w)) {
         status = tti_error_set(error, TUTTI_WOULD_DEADLOCK, "work_wait_token: called from a callback of the group");
-    } else {
-        int64_t until = limit_ms < 0 ? TTI_NEVER : tti_deadline_ns(tti_now_ns(), limit_ms);
-        status = tti_work_wait_token(w, until, token, error);
+    } else if (status == TUTTI_OK) {
+        status = tti_work_wait_token(w, tti_deadline_ns(tti_now_ns(), limit_ms), token, error);
     }
     tti_work_drop(w);
     return status;

@@ -217,21 +217,19 @@ static inline bool await_kept(struct tti_persistent *p)
 __attribute__((noinline)) static tutti_status wait_slow(struct tti_persistent *p, int64_t limit_ms,
                                                         const char *function, tutti_error *error)
 {
-    if (limit_ms < -1) {
-        return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
-                             "%s: limit_ms is %lld; it must be -1 (for ever), 0 or positive", function,
-                             (long long)limit_ms);
+    tutti_status status = tti_check_limit(function, limit_ms, error);
+    if (status != TUTTI_OK) {
+        return status;
     }
     if (!p->has_run) {
         return tti_error_set(error, TUTTI_BAD_STATE, "%s: it was never started", function);
     }
-    const int64_t until = limit_ms > 0 ? tti_deadline_ns(tti_now_ns(), limit_ms) : 0;
+    const int64_t until = tti_deadline_ns(tti_now_ns(), limit_ms);
     const bool running = tti_persistent_is(p, TTI_PERSISTENT_RUNNING); /* a snapshot: collect looks again */
     for (size_t i = 0; running && i < p->started; i++) {
-        const int64_t left = limit_ms > 0 ? (until - tti_now_ns() + 999999) / 1000000 : limit_ms;
-        const int64_t limit = limit_ms > 0 && left < 0 ? 0 : left;
+        const int64_t limit = tti_remaining_ms(until);
         struct tti_work *kept = p->operations[i].kept;
-        const tutti_status status = kept ? tti_work_wait_limited(kept, limit) : tutti_work_wait(p->works[i], limit);
+        status = kept ? tti_work_wait_limited(kept, limit) : tutti_work_wait(p->works[i], limit);
         int32_t ended = 0;
         if (status == TUTTI_BAD_STATE && tutti_work_test(p->works[i], &ended) == TUTTI_BAD_STATE) {
             break; /* another waiting thread has released the works, which have all ended */

@@ -114,6 +114,7 @@ static void bad_handles(tutti_group *g)
 static void bad_uses(tutti_group *g)
 {
     tutti_error e;
+    tutti_cancel_token *token = NULL;
     tutti_work *work;
     EXPECT_OK(tutti_barrier_async(g, NULL, &work));
     EXPECT(tutti_work_wait(work, -2) == TUTTI_INVALID_ARGUMENT);
@@ -123,6 +124,9 @@ static void bad_uses(tutti_group *g)
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "tensor", tutti_work_result(work, NULL, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "descriptor", tutti_work_eventfd(work, NULL, &e));
     EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "token", tutti_work_wait_token(work, 0, NULL, &e));
+    EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &token, &e));
+    EXPECT_ERROR(&e, TUTTI_INVALID_ARGUMENT, "limit_ms is -2", tutti_work_wait_token(work, -2, token, &e));
+    EXPECT_OK(tutti_cancel_token_destroy(token, &e));
     EXPECT_OK(tutti_work_wait(work, TUTTI_FOREVER));
     DLTensor view;
     EXPECT_ERROR(&e, TUTTI_NOT_FOUND, "no output", tutti_work_result(work, &view, &e));

@@ -122,8 +122,7 @@ tutti_status tti_work_wait_limited(struct tti_work *w, int64_t limit_ms)
     if (tti_work_would_deadlock(w)) {
         return TUTTI_WOULD_DEADLOCK;
     }
-    int64_t until = limit_ms < 0 ? TTI_NEVER : tti_deadline_ns(tti_now_ns(), limit_ms);
-    return tti_work_wait(w, until) ? tti_work_status(w) : TUTTI_BUSY;
+    return tti_work_wait(w, tti_deadline_ns(tti_now_ns(), limit_ms)) ? tti_work_status(w) : TUTTI_BUSY;
 }
 
 void tti_work_push(struct tti_work *w)
