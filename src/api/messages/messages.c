@@ -5,26 +5,23 @@
  * uses scratch memory, and only the received elements are written to the tensor. The asynchronous forms begin alike;
  * what they post differs.
  */
-#include <stdlib.h>
-#include <string.h>
+#include "api/messages/messages.h"
+
 #include <tutti/work.h>
 
-#include "api/check.h"
 #include "base/error.h"
 #include "core/call/cache/message_cache.h"
 #include "core/group/group_state.h"
 #include "core/memory/staging_memory.h"
 #include "core/messages/batch.h"
-#include "core/messages/probe.h"
 
 static tutti_status check_peer(const struct tti_checker *k, const char *name, int32_t peer, bool receives)
 {
     if ((peer >= 0 && peer < k->c->group_size) || (receives && peer == TUTTI_ANY_SOURCE)) {
         return TUTTI_OK;
     }
-    tti_reject(k, "%s is %d; the ranks of this group are 0 to %d%s", name, (int)peer, (int)k->c->group_size - 1,
-               receives ? ", and -1 is any source" : "");
-    return TUTTI_INVALID_ARGUMENT;
+    return tti_reject(k, "%s is %d; the ranks of this group are 0 to %d%s", name, (int)peer, (int)k->c->group_size - 1,
+                      receives ? ", and -1 is any source" : "");
 }
 
 static tutti_status check_tag(const struct tti_checker *k, const char *name, int32_t tag, bool receives)
@@ -32,8 +29,15 @@ static tutti_status check_tag(const struct tti_checker *k, const char *name, int
     if (tag >= 0 || (receives && tag == TUTTI_ANY_TAG)) {
         return TUTTI_OK;
     }
-    tti_reject(k, "%s is %d; tags are 0 or more%s", name, (int)tag, receives ? ", and -1 is any tag" : "");
-    return TUTTI_INVALID_ARGUMENT;
+    return tti_reject(k, "%s is %d; tags are 0 or more%s", name, (int)tag, receives ? ", and -1 is any tag" : "");
+}
+
+/* The receiver of a send: a rank, and a tag. */
+static tutti_status check_destination(const struct tti_checker *k, const char *peer_name, int32_t peer,
+                                      const char *tag_name, int32_t tag)
+{
+    const tutti_status status = check_peer(k, peer_name, peer, false);
+    return status == TUTTI_OK ? check_tag(k, tag_name, tag, false) : status;
 }
 
 static bool is_message_or_null(const tutti_message *message)
@@ -41,14 +45,18 @@ static bool is_message_or_null(const tutti_message *message)
     return !message || message->size == sizeof(*message);
 }
 
-static tutti_status check_message(const struct tti_checker *k, const tutti_message *message)
+tutti_status tti_message_check_source(const struct tti_checker *k, const char *peer_name, int32_t peer,
+                                      const char *tag_name, int32_t tag, const tutti_message *message)
 {
-    if (is_message_or_null(message)) {
-        return TUTTI_OK;
+    tutti_status status;
+    if ((status = check_peer(k, peer_name, peer, true)) != TUTTI_OK ||
+        (status = check_tag(k, tag_name, tag, true)) != TUTTI_OK || is_message_or_null(message)) {
+        return status;
     }
-    tti_reject(k, "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use TUTTI_MESSAGE_INIT",
-               message->size, sizeof(*message));
-    return TUTTI_INVALID_ARGUMENT;
+    return tti_reject(k,
+                      "message->size is %u; set it to sizeof(tutti_message), which is %zu here, or use "
+                      "TUTTI_MESSAGE_INIT",
+                      message->size, sizeof(*message));
 }
 
 static void set_shape(struct tti_transfer *t, const struct tti_view *view)
@@ -81,8 +89,7 @@ static tutti_status mark_stream(const struct tti_checker *k, struct tti_transfer
     return o->flags & TUTTI_HAS_STREAM ? tti_staging_mark(t->group, o->stream, &t->after, k->c->error) : TUTTI_OK;
 }
 
-/* All fields except the tensor, shape and strides, which are large and filled as far as they are used. */
-static void blank(const struct tti_checker *k, tutti_message *message, struct tti_transfer *t)
+void tti_message_blank(const struct tti_checker *k, tutti_message *message, struct tti_transfer *t)
 {
     t->next = NULL;
     t->partner = NULL;
@@ -103,7 +110,7 @@ static void blank(const struct tti_checker *k, tutti_message *message, struct tt
 static tutti_status make_send(const struct tti_checker *k, const struct tti_view *view, int32_t peer, int32_t tag,
                               struct tti_transfer *t)
 {
-    blank(k, NULL, t);
+    tti_message_blank(k, NULL, t);
     t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                        .kind = TUTTI_OP_SEND,
                        .dtype = view->dtype,
@@ -129,7 +136,7 @@ static tutti_status make_send(const struct tti_checker *k, const struct tti_view
 static tutti_status make_recv(const struct tti_checker *k, const struct tti_view *view, int32_t peer, int32_t tag,
                               tutti_message *message, struct tti_transfer *t)
 {
-    blank(k, message, t);
+    tti_message_blank(k, message, t);
     t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                        .kind = TUTTI_OP_RECV,
                        .dtype = view->dtype,
@@ -169,9 +176,8 @@ static tutti_status run_or_note(const struct tti_checker *k, tutti_group *group,
     return tti_error_set(k->c->error, TUTTI_NO_MEMORY, "%s: no memory to record a message in the batch", k->function);
 }
 
-/* The asynchronous end of each function. Of a batch only the end is asynchronous. */
-static tutti_status start(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
-                          tutti_status checked, tutti_work **work)
+tutti_status tti_message_start(const struct tti_checker *k, tutti_group *group, struct tti_transfer *first,
+                               tutti_status checked, tutti_work **work)
 {
     if (checked != TUTTI_OK) {
         return tti_start_refuse(k->work, checked);
@@ -192,8 +198,7 @@ static tutti_status send(const struct tti_checker *k, const DLTensor *tensor, in
 {
     struct tti_view view;
     tutti_status status;
-    if ((status = check_peer(k, "peer", peer, false)) != TUTTI_OK ||
-        (status = check_tag(k, "tag", tag, false)) != TUTTI_OK ||
+    if ((status = check_destination(k, "peer", peer, "tag", tag)) != TUTTI_OK ||
         (status = tti_check_tensor(k, tensor, "tensor", &view)) != TUTTI_OK) {
         return status;
     }
@@ -254,7 +259,7 @@ tutti_status tutti_send_async(tutti_group *group, const DLTensor *tensor, int32_
         return status;
     }
     struct tti_transfer *t = tti_start_transfers(k.work);
-    return start(&k, group, t, send(&k, tensor, peer, tag, t), work);
+    return tti_message_start(&k, group, t, send(&k, tensor, peer, tag, t), work);
 }
 
 static tutti_status recv(const struct tti_checker *k, const DLTensor *tensor, int32_t peer, int32_t tag,
@@ -262,8 +267,7 @@ static tutti_status recv(const struct tti_checker *k, const DLTensor *tensor, in
 {
     struct tti_view view;
     tutti_status status;
-    if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
-        (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK ||
+    if ((status = tti_message_check_source(k, "peer", peer, "tag", tag, message)) != TUTTI_OK ||
         (status = tti_check_output(k, tensor, "tensor", &view)) != TUTTI_OK) {
         return status;
     }
@@ -299,27 +303,21 @@ tutti_status tutti_recv_async(tutti_group *group, DLTensor *tensor, int32_t peer
     }
     struct tti_transfer *t = tti_start_transfers(k.work);
     k.task->result = tensor;
-    return start(&k, group, t, recv(&k, tensor, peer, tag, message, t), work);
+    return tti_message_start(&k, group, t, recv(&k, tensor, peer, tag, message, t), work);
 }
 
 static tutti_status recv_alloc(const struct tti_checker *k, int32_t peer, int32_t tag,
                                DLManagedTensorVersioned **tensor, tutti_message *message, struct tti_transfer *t)
 {
-    tutti_status status;
     if (!tensor) {
         return tti_reject(k, "tensor is NULL; it must point to where the new tensor's address goes");
     }
-    if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
-        (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK) {
+    const tutti_status status = tti_message_check_source(k, "peer", peer, "tag", tag, message);
+    if (status != TUTTI_OK) {
         return status;
     }
-    *t = (struct tti_transfer){.function = k->function,
-                               .group = k->c->group,
-                               .handle = k->c->group->handle,
-                               .device = k->c->group->device,
-                               .message = TUTTI_MESSAGE_INIT,
-                               .message_out = message,
-                               .managed_out = tensor};
+    tti_message_blank(k, message, t);
+    t->managed_out = tensor;
     t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
                        .kind = TUTTI_OP_RECV,
                        .root = peer,
@@ -354,7 +352,7 @@ tutti_status tutti_recv_alloc_async(tutti_group *group, int32_t peer, int32_t ta
         return status;
     }
     struct tti_transfer *t = tti_start_transfers(k.work);
-    return start(&k, group, t, recv_alloc(&k, peer, tag, tensor, message, t), work);
+    return tti_message_start(&k, group, t, recv_alloc(&k, peer, tag, tensor, message, t), work);
 }
 
 /* The arguments of tutti_sendrecv. */
@@ -374,18 +372,14 @@ static tutti_status sendrecv(const struct tti_checker *k, const struct exchange 
     struct tti_view out;
     struct tti_view in;
     tutti_status status;
-    if ((status = check_peer(k, "destination", x->destination, false)) != TUTTI_OK ||
-        (status = check_tag(k, "send_tag", x->send_tag, false)) != TUTTI_OK ||
-        (status = check_peer(k, "source", x->source, true)) != TUTTI_OK ||
-        (status = check_tag(k, "recv_tag", x->recv_tag, true)) != TUTTI_OK ||
-        (status = check_message(k, x->message)) != TUTTI_OK ||
+    if ((status = check_destination(k, "destination", x->destination, "send_tag", x->send_tag)) != TUTTI_OK ||
+        (status = tti_message_check_source(k, "source", x->source, "recv_tag", x->recv_tag, x->message)) != TUTTI_OK ||
         (status = tti_check_tensor(k, x->send_tensor, "send_tensor", &out)) != TUTTI_OK ||
         (status = tti_check_output(k, x->recv_tensor, "recv_tensor", &in)) != TUTTI_OK) {
         return status;
     }
     if (tti_views_overlap(&out, &in)) {
-        tti_reject(k, "recv_tensor overlaps send_tensor; they must not share memory");
-        return TUTTI_INVALID_ARGUMENT;
+        return tti_reject(k, "recv_tensor overlaps send_tensor; they must not share memory");
     }
     if ((status = make_send(k, &out, x->destination, x->send_tag, &t[0])) != TUTTI_OK) {
         return status;
@@ -433,136 +427,5 @@ tutti_status tutti_sendrecv_async(tutti_group *group, const DLTensor *send_tenso
     struct exchange x = {send_tensor, destination, send_tag, recv_tensor, source, recv_tag, message};
     struct tti_transfer *t = tti_start_transfers(k.work);
     k.task->result = recv_tensor;
-    return start(&k, group, t, sendrecv(&k, &x, t), work);
-}
-
-tutti_status tutti_probe(tutti_group *group, int32_t peer, int32_t tag, int32_t *found, tutti_message *message,
-                         tutti_error *error)
-{
-    struct tti_call c;
-    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_PROBE, error);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    struct tti_checker k = {.c = &c, .function = "probe"};
-    if ((status = check_peer(&k, "peer", peer, true)) != TUTTI_OK ||
-        (status = check_tag(&k, "tag", tag, true)) != TUTTI_OK || (status = check_message(&k, message)) != TUTTI_OK) {
-        return tti_call_end(&c, status);
-    }
-    if (!found) {
-        return tti_call_end(&c, tti_reject(&k, "found is NULL; it must point to where the answer goes"));
-    }
-    const tutti_backend *backend = c.group->host_backend;
-    if (!backend || !backend->ops->probe) {
-        return tti_call_end(&c, tti_error_set(c.error, TUTTI_UNSUPPORTED, "probe: backend %s cannot probe for messages",
-                                              (backend ? backend : c.group->backend)->name));
-    }
-    int32_t there = 0;
-    tutti_message described = TUTTI_MESSAGE_INIT;
-    status = backend->ops->probe(c.group->host_state, peer, tag, &there, &described, c.error);
-    if (status == TUTTI_OK) {
-        *found = there;
-        if (there && message) {
-            *message = described;
-        }
-    }
-    return tti_call_end(&c, status);
-}
-
-static tutti_status probe_wait(const struct tti_checker *k, int32_t peer, int32_t tag, tutti_message *message,
-                               struct tti_transfer *t)
-{
-    tutti_status status;
-    if ((status = check_peer(k, "peer", peer, true)) != TUTTI_OK ||
-        (status = check_tag(k, "tag", tag, true)) != TUTTI_OK || (status = check_message(k, message)) != TUTTI_OK) {
-        return status;
-    }
-    blank(k, message, t);
-    t->op = (tutti_op){.size = (uint32_t)sizeof(tutti_op),
-                       .kind = TUTTI_OP_PROBE,
-                       .root = peer,
-                       .p2p_tag = tag,
-                       .shape = t->shape,
-                       .allocate = tti_probe_refuse,
-                       .allocate_user = t};
-    return TUTTI_OK;
-}
-
-tutti_status tutti_probe_wait(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
-                              tutti_message *message)
-{
-    struct tti_call c;
-    struct tti_checker k;
-    struct tti_transfer t;
-    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_PROBE, "probe_wait", call);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    status = probe_wait(&k, peer, tag, message, &t);
-    if (status == TUTTI_OK) {
-        c.options.callback = k.callback;
-        status = tti_probe_run(&c, &t);
-    }
-    return tti_call_end(&c, status);
-}
-
-tutti_status tutti_probe_async(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
-                               tutti_message *message, tutti_work **work)
-{
-    struct tti_checker k;
-    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_PROBE, "probe_async", call, work);
-    if (status != TUTTI_OK) {
-        return status;
-    }
-    struct tti_transfer *t = tti_start_transfers(k.work);
-    return start(&k, group, t, probe_wait(&k, peer, tag, message, t), work);
-}
-
-tutti_status tutti_batch_begin(tutti_group *group, tutti_error *error)
-{
-    struct tti_call c;
-    tutti_status status = tti_call_begin_plain(&c, group, TUTTI_OP_BATCH, error);
-    return status == TUTTI_OK ? tti_call_end(&c, tti_batch_begin(&c, group)) : status;
-}
-
-tutti_status tutti_batch_end(tutti_group *group, const tutti_call *call)
-{
-    struct tti_call c;
-    struct tti_checker k;
-    struct tti_batch *batch = tti_batch_take(group); /* also after an error a batch runs at most once */
-    tutti_status status = tti_checker_begin(&k, &c, group, TUTTI_OP_BATCH, "batch_end", call);
-    if (status == TUTTI_OK) {
-        if (!batch) {
-            status =
-                tti_error_set(c.error, TUTTI_BAD_STATE,
-                              "batch_end: this thread has no batch open on this group; call tutti_batch_begin first");
-        } else {
-            c.options.callback = k.callback;
-            status = tti_batch_run(&c, batch);
-        }
-        status = tti_call_end(&c, status);
-    }
-    tti_batch_free(batch);
-    return status;
-}
-
-tutti_status tutti_batch_end_async(tutti_group *group, const tutti_call *call, tutti_work **work)
-{
-    struct tti_checker k;
-    struct tti_batch *batch = tti_batch_take(group);
-    tutti_status status = tti_checker_begin_async(&k, group, TUTTI_OP_BATCH, "batch_end_async", call, work);
-    struct tti_transfer *first = NULL;
-    if (status == TUTTI_OK && batch && tti_batch_transfers(batch, k.c->group, &first)) {
-        return tti_start_messages(k.work, first, batch, k.callback, work);
-    }
-    if (status == TUTTI_OK && batch) {
-        status = tti_start_refuse(k.work, tti_error_set(k.c->error, TUTTI_NO_MEMORY,
-                                                        "batch_end_async: no memory for the messages of the batch"));
-    } else if (status == TUTTI_OK) {
-        status = tti_start_refuse(k.work, tti_error_set(k.c->error, TUTTI_BAD_STATE,
-                                                        "batch_end_async: this thread has no batch open on this group; "
-                                                        "call tutti_batch_begin first"));
-    }
-    tti_batch_free(batch);
-    return status;
+    return tti_message_start(&k, group, t, sendrecv(&k, &x, t), work);
 }
