@@ -48,11 +48,6 @@ tutti_status tti_checker_begin(struct tti_checker *k, struct tti_call *c, tutti_
 tutti_status tti_checker_begin_async(struct tti_checker *k, tutti_group *group, tutti_operation operation,
                                      const char *function, const tutti_call *options, tutti_work **work);
 
-/* tutti_all_gather for Tutti's own data: in host memory, on the group's engine for it, for groups on any device. The
- * deadline counts from begun_ns on. */
-tutti_status tti_all_gather_on_host(tutti_group *group, const DLTensor *input, DLTensor *output, int64_t begun_ns,
-                                    const tutti_call *call);
-
 /* Checks shape and dtype only, and fills the view except its memory. */
 tutti_status tti_check_form(const struct tti_checker *k, const DLTensor *tensor, const char *name,
                             struct tti_view *view);

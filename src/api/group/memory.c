@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/check.h"
+#include "api/collectives/collectives.h"
 #include "api/group/blocks.h"
 #include "base/clock.h"
 #include "base/error.h"
