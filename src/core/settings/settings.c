@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "engine/memory/layout.h"
 
 #define KIB    INT64_C(1024)
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
@@ -77,7 +78,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_BYTES, "engine.packets", "TUTTI_ENGINE_PACKETS", "auto", "auto",
                                 "send up to this many bytes together with the announcement of a call; auto = by the "
                                 "measurement of this machine",
-                                0, 1892},
+                                0, TTI_INLINE_MOST},
     [TTI_SET_ENGINE_REDUCE_SLICED_BYTES] =
         {0, TUTTI_CONFIG_BYTES, "engine.reduce_sliced_bytes", "TUTTI_ENGINE_REDUCE_SLICED_BYTES", "auto", "auto",
          "reduce from this many bytes on by slices, one for each rank, instead of all on the root; auto = with 8 and "

@@ -343,8 +343,10 @@ static void test_cannot_be(void **state)
     static const int64_t windows[] = {-1, 16 * 1024, 20000, 1 << 20, 64 << 20};
     static const int64_t stages[] = {-1, 256 * 1024, 300000, 1 << 20, 1 << 30};
     for (int i = 0; i < SIZES * 25; i++) { /* any settings of a user */
-        const struct tti_tuning_overrides wishes = {
-            .stage = stages[i / 5 % 5], .window = windows[i % 5], .packets = 1892, .one_shot = INT64_C(1) << 36};
+        const struct tti_tuning_overrides wishes = {.stage = stages[i / 5 % 5],
+                                                    .window = windows[i % 5],
+                                                    .packets = TTI_INLINE_MOST,
+                                                    .one_shot = INT64_C(1) << 36};
         struct tti_tuning t;
         tti_tuning_fit(sizes[i / 25], 2, &tti_profile_built_in, &wishes, &t);
         assert_true(tti_tuning_is_valid(sizes[i / 25], &t));
