@@ -101,14 +101,10 @@ static int32_t available(char *why, size_t capacity)
     return 1;
 }
 
-static size_t page_up(size_t bytes)
-{
-    return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
-}
-
 static unsigned char *segment_of(const struct region *r, int rank)
 {
-    return r->memory + page_up(r->layout.doorbell_bytes) + (size_t)rank * page_up(r->layout.segment_bytes);
+    return r->memory + tti_whole_pages(r->layout.doorbell_bytes) +
+           (size_t)rank * tti_whole_pages(r->layout.segment_bytes);
 }
 
 static tutti_status region_create(const struct tti_layout *layout, const struct tti_tuning *tuning,
@@ -121,7 +117,7 @@ static tutti_status region_create(const struct tti_layout *layout, const struct 
     r->layout = *layout;
     r->tuning = *tuning;
     r->references = 1;
-    r->bytes = page_up(layout->doorbell_bytes) + (size_t)layout->size * page_up(layout->segment_bytes);
+    r->bytes = tti_whole_pages(layout->doorbell_bytes) + (size_t)layout->size * tti_whole_pages(layout->segment_bytes);
     /* NORESERVE: pages take memory at first use, as in the segments of backend shm */
     r->memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->memory == MAP_FAILED || getrandom(&r->nonce, sizeof(r->nonce), 0) != sizeof(r->nonce)) {

@@ -85,7 +85,7 @@ size_t tti_root_spare_bytes(const struct tti_layout *layout);
 size_t tti_root_doorbell_room(int size);
 static inline size_t tti_root_rooms(const struct tti_root *root)
 {
-    return root->layout.doorbell_bytes + ((size_t)root->size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    return root->layout.doorbell_bytes + tti_whole_pages((size_t)root->size * TTI_LINE);
 }
 
 /* How many ranks may sleep until that rank's next step. A hint: any rank can write it. */

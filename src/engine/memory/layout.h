@@ -275,13 +275,13 @@ static inline struct tti_layout tti_layout_make(int size, int lanes, size_t firs
     l.fault = TTI_PAGE;
     l.lane = 2 * TTI_PAGE;
     l.pairs = l.lane + (size_t)lanes * sizeof(struct tti_lane_control);
-    l.stages = (l.pairs + (size_t)size * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    l.stages = tti_whole_pages(l.pairs + (size_t)size * TTI_LINE);
     l.rings = l.stages + (size_t)lanes * l.lane_stages;
     l.ring_bytes = tti_pair_ring_bytes(size);
     l.ring_window = tti_pair_ring_window(size);
     l.ring_stride = TTI_SLOTS * sizeof(struct tti_slot) + l.ring_bytes;
     l.segment_bytes = l.rings + (size_t)size * l.ring_stride;
-    l.doorbell_bytes = (TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
+    l.doorbell_bytes = tti_whole_pages(TTI_LINE + (size_t)size * (size_t)(lanes + 1) * TTI_LINE);
     return l;
 }
 
