@@ -9,6 +9,7 @@
  */
 #include "backends/local/local.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,13 +119,15 @@ static tutti_status region_create(const struct tti_layout *layout, const struct 
     r->tuning = *tuning;
     r->references = 1;
     r->bytes = tti_whole_pages(layout->doorbell_bytes) + (size_t)layout->size * tti_whole_pages(layout->segment_bytes);
+    if (getrandom(&r->nonce, sizeof(r->nonce), 0) != sizeof(r->nonce)) {
+        const tutti_status status = tti_error_system(error, errno, "no random number for the group");
+        free(r);
+        return status;
+    }
     /* NORESERVE: pages take memory at first use, as in the segments of backend shm */
     r->memory = mmap(NULL, r->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (r->memory == MAP_FAILED || getrandom(&r->nonce, sizeof(r->nonce), 0) != sizeof(r->nonce)) {
+    if (r->memory == MAP_FAILED) {
         tti_error_set(error, TUTTI_NO_MEMORY, "cannot map %zu bytes for a group of %d threads", r->bytes, layout->size);
-        if (r->memory != MAP_FAILED) {
-            munmap(r->memory, r->bytes);
-        }
         free(r);
         return TUTTI_NO_MEMORY;
     }
