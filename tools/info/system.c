@@ -5,18 +5,19 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/host/cpu.h"
+#include "base/wait/futex_waitv.h"
 #include "common/cpus.h"
 #include "info/info.h"
+
+#define LIMIT_NS 1000000000 /* of a wait that should end at once */
 
 /* The first value of a key in a file of "key : value" lines (/proc/cpuinfo, /proc/meminfo). */
 static bool read_value(const char *path, const char *key, char *value, size_t capacity)
@@ -78,26 +79,18 @@ static void try_memfd(char *why, size_t capacity)
     close(fd);
 }
 
-/* Waits for two words of which one has changed already: where the call exists, it says EAGAIN at once. */
+/* Waits for a word that has changed already: where the call exists, it fails with EAGAIN at once. */
 static void try_futex_waitv(char *why, size_t capacity)
 {
+    const uint32_t word = 1;
+    const struct tti_waitv entry = {.value = 0, .address = (uintptr_t)&word, .flags = TTI_WAITV_U32};
     why[0] = '\0';
-#ifdef SYS_futex_waitv
-    uint32_t words[2] = {0, 1};
-    struct futex_waitv waiters[2] = {
-        {.val = 0, .uaddr = (uintptr_t)&words[0], .flags = FUTEX_32},
-        {.val = 0, .uaddr = (uintptr_t)&words[1], .flags = FUTEX_32},
-    };
-    long result = syscall(SYS_futex_waitv, waiters, 2u, 0u, NULL, CLOCK_MONOTONIC);
-    if (result != -1 || errno != EAGAIN) {
-        if (result != -1) {
-            errno = EPROTO;
-        }
+    if (tti_waitv(&entry, 1, tti_now_ns() + LIMIT_NS) != -1) {
+        errno = EPROTO;
+    }
+    if (errno != EAGAIN) {
         why_not(why, capacity, "futex_waitv (Linux 5.16)");
     }
-#else
-    snprintf(why, capacity, "the headers that Tutti was built with do not know it");
-#endif
 }
 
 void tti_info_system(struct tti_system_info *system)
