@@ -123,15 +123,6 @@ static tutti_status fail_in_step(struct tti_fault_group *s, tutti_op *op, const 
 
 /* ---- bandwidth --------------------------------------------------------------------------------------------------- */
 
-static size_t parts_bytes(const tutti_parts *parts, int32_t size)
-{
-    int64_t units = 0;
-    for (int32_t r = 0; r < size; r++) {
-        units += tti_parts_units(parts, r);
-    }
-    return parts->outer * (size_t)units * parts->unit;
-}
-
 /* The bytes that this rank sends or receives in one operation, whichever are more. Sums cannot overflow: the tensors
  * exist. */
 static size_t payload(const struct tti_fault_group *s, const tutti_op *op)
@@ -144,17 +135,17 @@ static size_t payload(const struct tti_fault_group *s, const tutti_op *op)
     case TUTTI_OP_RECV: /* its bandwidth counts at the sender */
         return 0;
     case TUTTI_OP_ALL_TO_ALL:
-        in = parts_bytes(&op->send_parts, s->size);
-        out = parts_bytes(&op->recv_parts, s->size);
+        in = tti_parts_total(&op->send_parts, s->size);
+        out = tti_parts_total(&op->recv_parts, s->size);
         return in > out ? in : out;
     case TUTTI_OP_ALL_GATHER:
-        return parts_bytes(&op->recv_parts, s->size);
+        return tti_parts_total(&op->recv_parts, s->size);
     case TUTTI_OP_REDUCE_SCATTER:
-        return parts_bytes(&op->send_parts, s->size);
+        return tti_parts_total(&op->send_parts, s->size);
     case TUTTI_OP_GATHER:
-        return s->rank == op->root ? parts_bytes(&op->recv_parts, s->size) : own;
+        return s->rank == op->root ? tti_parts_total(&op->recv_parts, s->size) : own;
     case TUTTI_OP_SCATTER:
-        return s->rank == op->root ? parts_bytes(&op->send_parts, s->size) : own;
+        return s->rank == op->root ? tti_parts_total(&op->send_parts, s->size) : own;
     default:
         return own;
     }

@@ -57,7 +57,7 @@ static void find_sides(struct tti_chunks *p)
 /* Elements of part r of a joined tensor. */
 static int64_t length_of(const struct tti_chunks *p, const tutti_parts *parts, int r)
 {
-    return (int64_t)(parts->outer * parts->unit / p->element) * tti_parts_units(parts, r);
+    return (int64_t)(tti_parts_bytes(parts, r) / p->element);
 }
 
 /* Elements of this rank's part. Only for a side that is one part; joined sides use length_of. */

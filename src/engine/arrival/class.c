@@ -9,6 +9,7 @@
 #include "engine/arrival/class.h"
 
 #include "engine/memory/parts.h"
+#include "tensor/parts.h"
 
 static size_t inline_limit(const struct tti_lane *lane, tutti_operation kind)
 {
@@ -22,16 +23,6 @@ static size_t inline_limit(const struct tti_lane *lane, tutti_operation kind)
 static size_t scale_bytes(const tutti_op *op)
 {
     return op->redop == TUTTI_PREMUL_SUM ? sizeof(double) : 0;
-}
-
-/* Bytes of all parts before part `rank`. */
-static size_t parts_before(const tutti_parts *parts, int rank)
-{
-    size_t total = 0;
-    for (int r = 0; parts->counts && r < rank; r++) {
-        total += tti_part_bytes(parts, r);
-    }
-    return parts->counts ? total : (size_t)rank * tti_part_bytes(parts, 0);
 }
 
 size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int rank)
@@ -48,11 +39,11 @@ size_t tti_inline_bytes(const struct tti_lane *lane, const tutti_op *op, int ran
     case TUTTI_OP_SCATTER:
         return rank == op->root ? bytes * (size_t)(lane->engine->size - 1) : 0;
     case TUTTI_OP_ALL_GATHER:
-        return tti_part_bytes(&op->recv_parts, rank);
+        return tti_parts_bytes(&op->recv_parts, rank);
     case TUTTI_OP_ALL_TO_ALL:
-        return tti_part_bytes(&op->send_parts, 0) * (size_t)(lane->engine->size - 1);
+        return tti_parts_bytes(&op->send_parts, 0) * (size_t)(lane->engine->size - 1);
     case TUTTI_OP_REDUCE_SCATTER:
-        return parts_before(&op->send_parts, lane->engine->size) + scale_bytes(op);
+        return tti_parts_total(&op->send_parts, lane->engine->size) + scale_bytes(op);
     default:
         return 0;
     }
@@ -78,11 +69,11 @@ static size_t most_bytes(const struct tti_lane *lane, const tutti_op *op, size_t
     case TUTTI_OP_ALL_GATHER:
         return tti_part_bytes_max(&op->recv_parts, size);
     case TUTTI_OP_ALL_TO_ALL:
-        most = op->send_parts.counts ? SIZE_MAX : tti_part_bytes(&op->send_parts, 0);
+        most = op->send_parts.counts ? SIZE_MAX : tti_parts_bytes(&op->send_parts, 0);
         return most > limit ? most : most * (size_t)(size - 1);
     case TUTTI_OP_REDUCE_SCATTER:
         most = tti_part_bytes_max(&op->send_parts, size);
-        return most > limit ? most : parts_before(&op->send_parts, size) + scale_bytes(op);
+        return most > limit ? most : tti_parts_total(&op->send_parts, size) + scale_bytes(op);
     default:
         return SIZE_MAX;
     }
@@ -108,8 +99,8 @@ struct tti_range tti_inline_range(const struct tti_lane *lane, const tutti_op *o
         return (struct tti_range){.from = from, .end = from + each};
     }
     if (op->kind == TUTTI_OP_REDUCE_SCATTER) {
-        size_t from = parts_before(&op->send_parts, me);
-        return (struct tti_range){.from = from, .end = from + tti_part_bytes(&op->send_parts, me)};
+        size_t from = tti_parts_total(&op->send_parts, me);
+        return (struct tti_range){.from = from, .end = from + tti_parts_bytes(&op->send_parts, me)};
     }
     return all;
 }

@@ -11,6 +11,7 @@
 #include "engine/memory/copy.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
+#include "tensor/parts.h"
 
 /* Also copies the own part to its place, while the first-level cache has it; but not before all ranks agree on the
  * call. */
@@ -19,7 +20,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     const tutti_op *op = x->op;
     const int rank = lane->engine->rank;
     const size_t from = k * x->chunk;
-    const size_t n = tti_chunk_bytes(tti_part_bytes(&op->recv_parts, rank), x->chunk, k);
+    const size_t n = tti_chunk_bytes(tti_parts_bytes(&op->recv_parts, rank), x->chunk, k);
     const bool both = (k > 0 || lane->exposed) && tti_part_direct(op->dst, &op->recv_parts, rank) != op->src;
     const size_t chunk = both ? TTI_TWICE_BYTES : n;
     for (size_t at = 0; at < n; at += chunk) {
@@ -36,7 +37,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
 static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
 {
     const tutti_parts *parts = &x->op->recv_parts;
-    size_t n = tti_chunk_bytes(tti_part_bytes(parts, peer), x->chunk, k);
+    size_t n = tti_chunk_bytes(tti_parts_bytes(parts, peer), x->chunk, k);
     tti_part_write(lane, x->op->dst, parts, peer, k * x->chunk, tti_stage_peer(lane, peer, k), n);
 }
 
@@ -47,7 +48,7 @@ static tutti_status write_own(struct tti_lane *lane, struct tti_exchange *x)
     const int rank = lane->engine->rank;
     if (!lane->exposed) {
         tti_part_write(lane, x->op->dst, parts, rank, 0, x->op->src,
-                       tti_chunk_bytes(tti_part_bytes(parts, rank), x->chunk, 0));
+                       tti_chunk_bytes(tti_parts_bytes(parts, rank), x->chunk, 0));
     }
     return TUTTI_OK;
 }
@@ -82,12 +83,12 @@ tutti_status tti_run_all_gather(struct tti_lane *lane, const tutti_op *op)
     if (lane->class == TTI_CLASS_LARGE) {
         return staged(lane, op, tti_part_bytes_max(&op->recv_parts, e->size));
     }
-    tutti_status status = tti_arrive(lane, op->src, tti_part_bytes(&op->recv_parts, e->rank));
+    tutti_status status = tti_arrive(lane, op->src, tti_parts_bytes(&op->recv_parts, e->rank));
     if (status != TUTTI_OK || (status = tti_await_all(lane)) != TUTTI_OK) {
         return status;
     }
     for (int r = 0; r < e->size; r++) {
-        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), tti_part_bytes(&op->recv_parts, r));
+        tti_part_write(lane, op->dst, &op->recv_parts, r, 0, tti_payload(lane, r), tti_parts_bytes(&op->recv_parts, r));
     }
     return TUTTI_OK;
 }

@@ -10,12 +10,13 @@
 #include "engine/collectives/exchange.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
+#include "tensor/parts.h"
 
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
     for (int r = 0; r < lane->engine->size; r++) {
         if (r != lane->engine->rank) {
-            size_t n = tti_chunk_bytes(tti_part_bytes(&x->op->send_parts, r), x->chunk, k);
+            size_t n = tti_chunk_bytes(tti_parts_bytes(&x->op->send_parts, r), x->chunk, k);
             tti_part_stage(lane, span + (size_t)r * x->chunk, x->op->src, &x->op->send_parts, r, k * x->chunk, n);
         }
     }
@@ -24,7 +25,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
 static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, int peer)
 {
     const unsigned char *slot = tti_stage_peer(lane, peer, k) + (size_t)lane->engine->rank * x->chunk;
-    size_t n = tti_chunk_bytes(tti_part_bytes(&x->op->recv_parts, peer), x->chunk, k);
+    size_t n = tti_chunk_bytes(tti_parts_bytes(&x->op->recv_parts, peer), x->chunk, k);
     tti_part_write(lane, x->op->dst, &x->op->recv_parts, peer, k * x->chunk, slot, n);
 }
 
@@ -68,7 +69,7 @@ tutti_status tti_run_all_to_all(struct tti_lane *lane, const tutti_op *op)
     if (op->send_parts.counts) {
         return tti_run_all_to_all_v(lane, op);
     }
-    const size_t part = tti_part_bytes(&op->send_parts, 0);
+    const size_t part = tti_parts_bytes(&op->send_parts, 0);
     if (lane->class != TTI_CLASS_LARGE) {
         return inlined(lane, op, part);
     }

@@ -19,6 +19,7 @@
 #include "engine/failure/fault.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
+#include "tensor/parts.h"
 
 enum { BYTES_TO, BYTES_FROM, SIDES };
 
@@ -48,8 +49,8 @@ static void pack_row(const struct tti_lane *lane, const tutti_op *op, unsigned c
 {
     const size_t size = (size_t)lane->engine->size;
     for (size_t r = 0; r < size; r++) {
-        const uint64_t to = tti_part_bytes(&op->send_parts, (int)r);
-        const uint64_t from = tti_part_bytes(&op->recv_parts, (int)r);
+        const uint64_t to = tti_parts_bytes(&op->send_parts, (int)r);
+        const uint64_t from = tti_parts_bytes(&op->recv_parts, (int)r);
         memcpy(span + (BYTES_TO * size + r) * sizeof(to), &to, sizeof(to));
         memcpy(span + (BYTES_FROM * size + r) * sizeof(from), &from, sizeof(from));
     }
@@ -190,7 +191,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
         if (r != lane->engine->rank) {
             const struct tti_span_slot slot = k > 0 ? sent(lane)[r] : first_slot(lane, x, r);
             const size_t at = range_at(x, k, &slot);
-            const size_t n = range_bytes(tti_part_bytes(parts, r), at, &slot);
+            const size_t n = range_bytes(tti_parts_bytes(parts, r), at, &slot);
             tti_part_stage(lane, span + slot.start, x->op->src, parts, r, at, n);
         }
     }
@@ -201,7 +202,7 @@ static void take(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     const tutti_parts *parts = &x->op->recv_parts;
     const struct tti_span_slot slot = k > 0 ? received(lane)[peer] : first_slot(lane, x, lane->engine->rank);
     const size_t at = range_at(x, k, &slot);
-    const size_t n = range_bytes(tti_part_bytes(parts, peer), at, &slot);
+    const size_t n = range_bytes(tti_parts_bytes(parts, peer), at, &slot);
     tti_part_write(lane, x->op->dst, parts, peer, at, tti_stage_peer(lane, peer, k) + slot.start, n);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/memory/fold.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
+#include "tensor/parts.h"
 
 static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, unsigned char *span)
 {
@@ -22,7 +23,7 @@ static void pack(struct tti_lane *lane, const struct tti_exchange *x, size_t k, 
     for (int r = 0; r < e->size; r++) {
         if (r != e->rank || parts->outer > 1) { /* else the fold reads it in place */
             const struct tti_span_slot slot = lane->slots[r];
-            const size_t n = tti_chunk_bytes(tti_part_bytes(parts, r), slot.bytes, k);
+            const size_t n = tti_chunk_bytes(tti_parts_bytes(parts, r), slot.bytes, k);
             tti_part_stage(lane, span + slot.start, x->op->src, parts, r, k * slot.bytes, n);
         }
     }
@@ -33,7 +34,7 @@ static void fold_own(struct tti_lane *lane, const struct tti_exchange *x, size_t
     struct tti_engine *e = lane->engine;
     const tutti_op *op = x->op;
     const struct tti_span_slot slot = lane->slots[e->rank];
-    const size_t n = tti_chunk_bytes(tti_part_bytes(&op->send_parts, e->rank), slot.bytes, k);
+    const size_t n = tti_chunk_bytes(tti_parts_bytes(&op->send_parts, e->rank), slot.bytes, k);
     if (n == 0) {
         return;
     }
@@ -52,7 +53,7 @@ static size_t place_slots(const struct tti_lane *lane, const tutti_parts *parts,
 {
     size_t start = 0;
     for (int r = 0; r < lane->engine->size; r++) {
-        const size_t bytes = tti_whole_lines((tti_part_bytes(parts, r) + steps - 1) / steps);
+        const size_t bytes = tti_whole_lines((tti_parts_bytes(parts, r) + steps - 1) / steps);
         lane->slots[r] = (struct tti_span_slot){.start = start, .bytes = bytes};
         start += bytes;
     }
@@ -69,10 +70,7 @@ static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)
     const size_t size = (size_t)lane->engine->size;
     const size_t window = (size_t)lane->engine->tuning.window;
     const tutti_parts *parts = &op->send_parts;
-    size_t total = 0;
-    for (int r = 0; r < lane->engine->size; r++) {
-        total += tti_part_bytes(parts, r);
-    }
+    const size_t total = tti_parts_total(parts, lane->engine->size);
     struct tti_exchange x = {.op = op, .steps = steps_for(total, window), .pack = pack, .take_all = fold_own};
     x.stride = place_slots(lane, parts, x.steps);
     if (x.stride > window) { /* the slots' last lines have empty ends */
@@ -89,14 +87,14 @@ static tutti_status run_small(struct tti_lane *lane, const tutti_op *op)
     size_t total = 0;
     size_t before = 0; /* bytes of the parts before the own one */
     for (int r = 0; r < e->size; r++) {
-        size_t n = tti_part_bytes(&op->send_parts, r);
+        size_t n = tti_parts_bytes(&op->send_parts, r);
         before = r == e->rank ? total : before;
         tti_part_read(lane, payload + total, op->src, &op->send_parts, r, 0, n);
         total += n;
     }
     tutti_status status = tti_inline_arrive(lane, payload, total);
     if (status == TUTTI_OK && (status = tti_await_all(lane)) == TUTTI_OK) {
-        size_t own = tti_part_bytes(&op->send_parts, e->rank);
+        size_t own = tti_parts_bytes(&op->send_parts, e->rank);
         tti_inline_fold(lane, op->dst, before, own / tti_dtype_size(op->dtype));
     }
     return status;

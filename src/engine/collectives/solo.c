@@ -6,6 +6,7 @@
 #include "engine/collectives/collectives.h"
 #include "engine/memory/parts.h"
 #include "kernels/kernels.h"
+#include "tensor/parts.h"
 
 tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
 {
@@ -14,7 +15,7 @@ tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op)
         return TUTTI_OK;
     }
     if (op->kind == TUTTI_OP_ALL_GATHER || op->kind == TUTTI_OP_GATHER) {
-        tti_part_write(lane, op->dst, &op->recv_parts, 0, 0, op->src, tti_part_bytes(&op->recv_parts, 0));
+        tti_part_write(lane, op->dst, &op->recv_parts, 0, 0, op->src, tti_parts_bytes(&op->recv_parts, 0));
         return TUTTI_OK;
     }
     if (op->kind == TUTTI_OP_SCATTER) {

@@ -19,6 +19,7 @@
 #include "engine/memory/parts.h"
 #include "engine/memory/single_copy.h"
 #include "engine/memory/stage.h"
+#include "tensor/parts.h"
 
 #define CHUNK 4096u /* of a result, on its way from the fold to all outputs: stays in the first-level cache */
 
@@ -78,7 +79,7 @@ static tutti_status reduce_slices(struct tti_lane *lane, const tutti_op *op, int
 static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
 {
     struct tti_engine *e = lane->engine;
-    size_t bytes = tti_part_bytes(&op->send_parts, e->rank);
+    size_t bytes = tti_parts_bytes(&op->send_parts, e->rank);
     for (size_t from = 0, n; from < bytes; from += n) {
         tutti_status status = tti_intent_begin(lane);
         if (status != TUTTI_OK) {
@@ -86,7 +87,7 @@ static tutti_status reduce_part(struct tti_lane *lane, const tutti_op *op)
         }
         n = tti_chunk_bytes(bytes - from, TTI_INTENT_BYTES, 0);
         for (int r = 0; r < e->size; r++) {
-            lane->sources[r] = tti_part_chunk(lane->inputs[r], &op->send_parts, e->rank, from, &n);
+            lane->sources[r] = tti_parts_at(&op->send_parts, e->rank, lane->inputs[r], from, &n);
         }
         tti_reduce_out(lane, (unsigned char *)op->dst + from, n);
         if ((status = tti_intent_end(lane)) != TUTTI_OK) {
@@ -111,7 +112,7 @@ tutti_status tti_pull(struct tti_lane *lane, int peer, void *dst, const tutti_pa
         }
         n = tti_chunk_bytes(bytes - from, most, 0);
         const unsigned char *in =
-            src_parts ? tti_part_chunk(src, src_parts, src_rank, from, &n) : (const unsigned char *)src + from;
+            src_parts ? tti_parts_at(src_parts, src_rank, src, from, &n) : (const unsigned char *)src + from;
         if (remote) {
             status = tti_single_copy_read(lane, peer, dst, dst_parts, dst_rank, from, in, n);
         } else if (dst_parts) {
@@ -154,7 +155,7 @@ static tutti_status share(struct tti_lane *lane, const tutti_op *op)
         int peer = (e->rank + i) % e->size;
         const tutti_parts *from = op->kind == TUTTI_OP_ALL_TO_ALL ? &op->send_parts : NULL;
         status = tti_pull(lane, peer, op->dst, &op->recv_parts, peer, lane->inputs[peer], from, e->rank,
-                          tti_part_bytes(&op->recv_parts, peer));
+                          tti_parts_bytes(&op->recv_parts, peer));
     }
     return status;
 }

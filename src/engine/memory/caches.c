@@ -72,9 +72,10 @@ static bool sample(struct tti_lane *lane, const tutti_op *op, unsigned char *byt
         if (row < TTI_PAGE) {
             return false;
         }
-        const size_t at = tti_residency_pick(&lane->residency, from_root ? row : tti_part_bytes(&op->recv_parts, peer));
+        const size_t at =
+            tti_residency_pick(&lane->residency, from_root ? row : tti_parts_bytes(&op->recv_parts, peer));
         size_t one = 1;
-        bytes[i] = from_root ? (unsigned char *)op->dst + at : tti_part_chunk(op->dst, &op->recv_parts, peer, at, &one);
+        bytes[i] = from_root ? (unsigned char *)op->dst + at : tti_parts_at(&op->recv_parts, peer, op->dst, at, &one);
     }
     return true;
 }

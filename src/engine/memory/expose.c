@@ -17,6 +17,7 @@
 #include "engine/failure/corrupt.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/single_copy.h"
+#include "tensor/parts.h"
 
 static bool may_expose(const struct tti_lane *lane, const tutti_op *op)
 {
@@ -44,7 +45,7 @@ static bool peers_need_input(const tutti_op *op, int rank)
     case TUTTI_OP_GATHER:
         return rank != op->root;
     case TUTTI_OP_ALL_GATHER:
-        return tti_part_bytes(&op->recv_parts, rank) > 0; /* an empty part has no address */
+        return tti_parts_bytes(&op->recv_parts, rank) > 0; /* an empty part has no address */
     default:
         return true;
     }
@@ -81,7 +82,7 @@ static size_t input_extent(const struct tti_lane *lane, const tutti_op *op, int 
     case TUTTI_OP_ALL_TO_ALL:
         return op->send_parts.outer * op->send_parts.pitch;
     case TUTTI_OP_ALL_GATHER:
-        return tti_part_bytes(&op->recv_parts, rank);
+        return tti_parts_bytes(&op->recv_parts, rank);
     case TUTTI_OP_SCATTER:
         return (size_t)lane->engine->size * bytes;
     default:

@@ -9,19 +9,14 @@
 #include "engine/memory/copy.h"
 #include "tensor/parts.h"
 
-size_t tti_part_bytes(const tutti_parts *parts, int rank)
-{
-    return parts->outer * tti_parts_width(parts, rank);
-}
-
 size_t tti_part_bytes_max(const tutti_parts *parts, int size)
 {
     if (!parts->counts) {
-        return tti_part_bytes(parts, 0);
+        return tti_parts_bytes(parts, 0);
     }
     size_t most = 0;
     for (int r = 0; r < size; r++) {
-        size_t bytes = tti_part_bytes(parts, r);
+        size_t bytes = tti_parts_bytes(parts, r);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -52,18 +47,6 @@ const unsigned char *tti_part_direct(const void *joined, const tutti_parts *part
     return parts->outer <= 1 ? (const unsigned char *)joined + tti_parts_offset(parts, rank) : NULL;
 }
 
-unsigned char *tti_part_chunk(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n)
-{
-    unsigned char *row = (unsigned char *)joined + tti_parts_offset(parts, rank);
-    if (parts->outer <= 1) { /* the usual case, without divisions */
-        return row + from;
-    }
-    size_t width = tti_parts_width(parts, rank);
-    size_t in_row = from % width;
-    *n = width - in_row < *n ? width - in_row : *n;
-    return row + from / width * parts->pitch + in_row;
-}
-
 typedef void (*copy_function)(struct tti_lane *lane, void *dst, const void *src, size_t n);
 
 static inline void part_read(struct tti_lane *lane, void *dst, const void *joined, const tutti_parts *parts, int rank,
@@ -71,7 +54,7 @@ static inline void part_read(struct tti_lane *lane, void *dst, const void *joine
 {
     for (unsigned char *to = dst; n > 0;) {
         size_t chunk = n;
-        const unsigned char *at = tti_part_chunk(joined, parts, rank, from, &chunk);
+        const unsigned char *at = tti_parts_at(parts, rank, joined, from, &chunk);
         copy(lane, to, at, chunk);
         to += chunk;
         from += chunk;
@@ -96,7 +79,7 @@ void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *part
 {
     for (const unsigned char *in = src; n > 0;) {
         size_t chunk = n;
-        unsigned char *at = tti_part_chunk(joined, parts, rank, from, &chunk);
+        unsigned char *at = tti_parts_at(parts, rank, joined, from, &chunk);
         tti_copy_to_output(lane, at, in, chunk);
         in += chunk;
         from += chunk;
@@ -108,7 +91,7 @@ void tti_part_copy(struct tti_lane *lane, void *to, const tutti_parts *to_parts,
                    const tutti_parts *from_parts, int rank)
 {
     unsigned char block[4096];
-    const size_t bytes = tti_part_bytes(from_parts, rank);
+    const size_t bytes = tti_parts_bytes(from_parts, rank);
     const unsigned char *direct = bytes > 0 ? tti_part_direct(from, from_parts, rank) : NULL;
     if (direct) {
         tti_part_write(lane, to, to_parts, rank, 0, direct, bytes);

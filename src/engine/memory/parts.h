@@ -5,8 +5,7 @@
 
 #include "engine/lane.h"
 
-/* Bytes of a whole part / of the largest part. */
-size_t tti_part_bytes(const tutti_parts *parts, int rank);
+/* Bytes of the largest part. */
 size_t tti_part_bytes_max(const tutti_parts *parts, int size);
 
 /* Bytes of the larger of a rank's two tensors, of the rank with the most. Classes and thresholds depend on it. */
@@ -24,9 +23,6 @@ void tti_part_write(struct tti_lane *lane, void *joined, const tutti_parts *part
  * different lengths. */
 void tti_part_copy(struct tti_lane *lane, void *to, const tutti_parts *to_parts, const void *from,
                    const tutti_parts *from_parts, int rank);
-
-/* The address of byte `from` of a part; reduces *n to the bytes that lie together there. */
-unsigned char *tti_part_chunk(const void *joined, const tutti_parts *parts, int rank, size_t from, size_t *n);
 
 /* The address of a part that is compact inside the joined tensor (outer <= 1); else NULL. */
 const unsigned char *tti_part_direct(const void *joined, const tutti_parts *parts, int rank);

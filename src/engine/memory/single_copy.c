@@ -29,6 +29,7 @@
 #include "base/process/proc.h"
 #include "engine/failure/fault.h"
 #include "engine/memory/parts.h"
+#include "tensor/parts.h"
 
 #define BOUNCE    16384u              /* bytes copied at once for rows at the reader */
 #define ADDRESSES (UINT64_C(1) << 56) /* Linux gives only these, and tags use the bits above */
@@ -199,7 +200,7 @@ tutti_status tti_single_copy_read(struct tti_lane *lane, int peer, void *dst, co
     tutti_status status = TUTTI_OK;
     for (size_t done = 0, bytes; done < n && status == TUTTI_OK; done += bytes) {
         bytes = n - done;
-        unsigned char *to = tti_part_chunk(dst, parts, rank, from + done, &bytes);
+        unsigned char *to = tti_parts_at(parts, rank, dst, from + done, &bytes);
         if (bytes >= BOUNCE || bytes == n - done) { /* a chunk that lies together */
             status = read_chunk(lane, peer, to, src + done, bytes);
             continue;

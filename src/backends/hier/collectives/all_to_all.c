@@ -17,25 +17,6 @@ static void list_all(const tutti_parts *p, int32_t size, int64_t *counts, int64_
     }
 }
 
-/* Two lists of parts: of this host's ranks, by local rank, and of all ranks without those. Returns the bytes of the
- * second. */
-static size_t split(const struct tti_hier *s, const tutti_parts *p, int64_t *inside_counts, int64_t *inside_places,
-                    int64_t *flat_counts, int64_t *flat_places)
-{
-    int64_t far = 0;
-    list_all(p, s->size, flat_counts, flat_places);
-    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
-        const int32_t rank = tti_host_member(&s->hosts, s->host, local_rank);
-        inside_counts[local_rank] = flat_counts[rank];
-        inside_places[local_rank] = flat_places[rank];
-        flat_counts[rank] = 0;
-    }
-    for (int32_t r = 0; r < s->size; r++) {
-        far += flat_counts[r];
-    }
-    return (size_t)far * p->unit * p->outer;
-}
-
 static tutti_parts with(const tutti_parts *p, const int64_t *counts, const int64_t *displacements)
 {
     tutti_parts parts = *p;
@@ -43,6 +24,22 @@ static tutti_parts with(const tutti_parts *p, const int64_t *counts, const int64
     parts.counts = counts;
     parts.displacements = displacements;
     return parts;
+}
+
+/* Two lists of parts: of this host's ranks, by local rank, and of all ranks without those. Returns the bytes of the
+ * second. */
+static size_t split(const struct tti_hier *s, const tutti_parts *p, int64_t *inside_counts, int64_t *inside_places,
+                    int64_t *flat_counts, int64_t *flat_places)
+{
+    const tutti_parts far = with(p, flat_counts, flat_places);
+    list_all(p, s->size, flat_counts, flat_places);
+    for (int32_t local_rank = 0; local_rank < tti_host_ranks(&s->hosts, s->host); local_rank++) {
+        const int32_t rank = tti_host_member(&s->hosts, s->host, local_rank);
+        inside_counts[local_rank] = flat_counts[rank];
+        inside_places[local_rank] = flat_places[rank];
+        flat_counts[rank] = 0;
+    }
+    return tti_parts_total(&far, s->size);
 }
 
 struct job {

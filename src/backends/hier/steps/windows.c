@@ -16,7 +16,7 @@ enum { LINE = 64 };
 
 static size_t elements_of(const struct tti_windows *w, int32_t rank)
 {
-    return w->parts ? w->parts->outer * tti_parts_width(w->parts, rank) / w->unit : w->equal;
+    return w->parts ? tti_parts_bytes(w->parts, rank) / w->unit : w->equal;
 }
 
 void tti_windows_make(const struct tti_hier *s, const tutti_parts *parts, size_t equal, size_t unit,

@@ -47,15 +47,8 @@ void tti_mpi_profile_free(struct tti_mpi_profile *p)
 /* Of this rank's part; of all_to_all the bytes that it sends. */
 uint64_t tti_mpi_op_bytes(const tutti_op *op, int size)
 {
-    const tutti_parts *p = &op->send_parts;
-    uint64_t units = 0;
-    if (op->kind != TUTTI_OP_ALL_TO_ALL) {
-        return (uint64_t)op->count * tti_dtype_size(op->dtype);
-    }
-    for (int r = 0; r < size; r++) {
-        units += (uint64_t)tti_parts_units(p, r);
-    }
-    return p->outer * units * p->unit;
+    return op->kind == TUTTI_OP_ALL_TO_ALL ? tti_parts_total(&op->send_parts, size)
+                                           : op->count * tti_dtype_size(op->dtype);
 }
 
 void tti_mpi_profile_add(struct tti_mpi_profile *p, tutti_operation kind, uint64_t bytes, int64_t begun_ns)

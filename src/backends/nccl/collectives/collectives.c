@@ -20,6 +20,7 @@
 #include "backends/nccl/communicator/communicator.h"
 #include "base/error.h"
 #include "tensor/dtype.h"
+#include "tensor/parts.h"
 
 #define ALIGNMENT ((size_t)256) /* of tensors in scratch memory */
 
@@ -102,8 +103,8 @@ static tutti_status make_room(struct tti_nccl_call *c, const tutti_parts *send, 
                               const tutti_parts *recv, unsigned char **packed_recv)
 {
     const int32_t size = c->group->size;
-    const size_t sent = send && !tti_nccl_parts_whole(send) ? tti_nccl_parts_bytes(send, size) : 0;
-    const size_t received = recv && !tti_nccl_parts_whole(recv) ? tti_nccl_parts_bytes(recv, size) : 0;
+    const size_t sent = send && !tti_nccl_parts_whole(send) ? tti_parts_total(send, size) : 0;
+    const size_t received = recv && !tti_nccl_parts_whole(recv) ? tti_parts_total(recv, size) : 0;
     const size_t behind = (sent + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (sent == 0 && received == 0) {
         return TUTTI_OK;
@@ -148,7 +149,7 @@ static tutti_status all_gather(struct tti_nccl_call *c)
     const bool plain = tti_nccl_parts_plain(parts);
     unsigned char *packed = NULL;
     tutti_status status = make_room(c, NULL, NULL, parts, &packed);
-    if (status != TUTTI_OK || tti_nccl_parts_bytes(parts, c->group->size) == 0) {
+    if (status != TUTTI_OK || tti_parts_total(parts, c->group->size) == 0) {
         return status;
     }
     const tti_nccl_comm comm = tti_nccl_comm_acquire(c->group, c->lane, c->error);
@@ -191,7 +192,7 @@ static tutti_status reduce_scatter(struct tti_nccl_call *c)
     unsigned char *packed = NULL;
     struct tti_nccl_reduction reduction;
     tutti_status status = make_room(c, parts, &packed, NULL, NULL);
-    if (status != TUTTI_OK || tti_nccl_parts_bytes(parts, c->group->size) == 0) {
+    if (status != TUTTI_OK || tti_parts_total(parts, c->group->size) == 0) {
         return status;
     }
     if (packed && (status = tti_nccl_pack(c, packed, op->src, parts)) != TUTTI_OK) {

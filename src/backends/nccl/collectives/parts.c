@@ -15,7 +15,7 @@ void tti_nccl_part_next(const tutti_parts *parts, struct tti_nccl_part *part)
 {
     const int32_t rank = part->next++;
     part->packed += part->bytes;
-    part->width = parts->outer == 0 ? 0 : tti_parts_width(parts, rank);
+    part->width = tti_parts_width(parts, rank);
     part->bytes = parts->outer * part->width;
     part->at = parts->displacements ? (size_t)parts->displacements[rank] * parts->unit : part->follows;
     part->follows += part->width;
@@ -27,13 +27,6 @@ void tti_nccl_part_of(const tutti_parts *parts, int32_t rank, struct tti_nccl_pa
     while (part->next <= rank) {
         tti_nccl_part_next(parts, part);
     }
-}
-
-size_t tti_nccl_parts_bytes(const tutti_parts *parts, int32_t size)
-{
-    struct tti_nccl_part part;
-    tti_nccl_part_of(parts, size - 1, &part);
-    return part.packed + part.bytes;
 }
 
 static tutti_status copy_rows(struct tti_nccl_call *c, const struct tti_device_rows *rows)

@@ -16,7 +16,6 @@ struct tti_nccl_part {
 };
 void tti_nccl_part_next(const tutti_parts *parts, struct tti_nccl_part *part);
 void tti_nccl_part_of(const tutti_parts *parts, int32_t rank, struct tti_nccl_part *part);
-size_t tti_nccl_parts_bytes(const tutti_parts *parts, int32_t size);
 
 /* Whether all parts have one length and follow one another, in one row or several. */
 static inline bool tti_nccl_parts_plain(const tutti_parts *parts)

@@ -24,7 +24,7 @@ class Parts
 
     size_t bytes(int rank) const
     {
-        return p_.outer * width(rank);
+        return tti_parts_bytes(&p_, rank);
     }
 
     /* The address of a part's first row. */

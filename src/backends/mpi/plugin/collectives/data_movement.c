@@ -16,12 +16,6 @@
 #include "tensor/dtype.h"
 #include "tensor/parts.h"
 
-/* Bytes of a part in each row; 0 without rows. */
-static size_t width_of(const tutti_parts *p, int rank)
-{
-    return p->outer == 0 ? 0 : tti_parts_width(p, rank);
-}
-
 /* The sending or the receiving side of an exchange: count, place and type of the part of each rank. */
 struct side {
     const char *base;
@@ -108,7 +102,7 @@ static int set_part(struct side *s, int r, size_t offset, size_t width, size_t o
 
 static int set_joined(struct side *s, int r, const tutti_parts *p)
 {
-    return set_part(s, r, tti_parts_offset(p, r), width_of(p, r), p->outer, p->pitch);
+    return set_part(s, r, tti_parts_offset(p, r), tti_parts_width(p, r), p->outer, p->pitch);
 }
 
 static void free_types(struct side *s, int size)
@@ -315,17 +309,15 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
     const int size = c->group->size;
     int *counts = c->lane->lists;
     int *at = counts + size;
-    size_t total = 0;
     bool far = false;
     for (int r = 0; r < size; r++) {
-        counts[r] = (int)width_of(p, r);
+        counts[r] = (int)tti_parts_width(p, r);
         at[r] = (int)tti_parts_offset(p, r);
         far = far || tti_parts_offset(p, r) > INT_MAX;
-        total += width_of(p, r);
     }
     char *to = op->dst;
     if (far) { /* contiguous in scratch memory first */
-        if (!(to = tti_mpi_scratch(c, total))) {
+        if (!(to = tti_mpi_scratch(c, tti_parts_total(p, size)))) {
             return TUTTI_NO_MEMORY;
         }
         for (int r = 0, sum = 0; r < size; sum += counts[r++]) {
@@ -349,12 +341,8 @@ static tutti_status all_gather_v(struct tti_mpi_call *c)
 static bool is_plain_v(const struct tti_mpi_call *c)
 {
     const tutti_parts *p = &c->op->recv_parts;
-    size_t total = 0;
-    for (int r = 0; p->counts && r < c->group->size; r++) {
-        total += width_of(p, r);
-    }
     /* in a group of one, MPICH 4.0 ignores the displacements */
-    return p->counts && p->outer <= 1 && total <= INT_MAX && c->group->size > 1;
+    return p->counts && p->outer <= 1 && c->group->size > 1 && tti_parts_total(p, c->group->size) <= INT_MAX;
 }
 
 static tutti_status gather(struct tti_mpi_call *c)
@@ -388,7 +376,7 @@ static tutti_status scatter(struct tti_mpi_call *c)
 static tutti_status all_to_all(struct tti_mpi_call *c)
 {
     const tutti_op *op = c->op;
-    const int n = (int)width_of(&op->send_parts, 0);
+    const int n = (int)tti_parts_width(&op->send_parts, 0);
     MPI_Request request = MPI_REQUEST_NULL;
     tti_mpi_enter_call(c);
     const int code = c->blocking ? MPI_Alltoall(op->src, n, MPI_BYTE, op->dst, n, MPI_BYTE, c->lane->comm)

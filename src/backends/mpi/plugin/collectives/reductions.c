@@ -180,8 +180,7 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
 
 static size_t part_elements(const struct tti_mpi_call *c, int rank)
 {
-    const tutti_parts *p = &c->op->send_parts;
-    return p->outer * tti_parts_width(p, rank) / tti_dtype_size(c->op->dtype);
+    return tti_parts_bytes(&c->op->send_parts, rank) / tti_dtype_size(c->op->dtype);
 }
 
 /* Bytes `from` to `from + n` of a part, which may lie in several rows. */
