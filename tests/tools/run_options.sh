@@ -33,6 +33,8 @@ refused "--only-rank takes a number from 0" --only-rank -1 true
 refused "--max-restarts takes a number from 0" --max-restarts many true
 refused '--backend takes a name' --backend '' true
 refused 'which node is this one' --nnodes 2 true
+refused "--master-addr takes the name or address of a host, not 'a b'" --master-addr 'a b' true
+refused "--master-addr takes the name or address of a host, not ''" --master-addr '' true
 
 run_tutti run --help
 check_status 0 "--help"

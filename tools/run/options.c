@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/host/cpu.h"
+#include "base/host_name.h"
 #include "base/number.h"
 #include "common/exit_codes.h"
 #include "common/options.h"
@@ -205,9 +206,7 @@ static void check_nodes(struct argp_state *state, const struct parser *parser)
 
 static void parse_master_addr(struct argp_state *state, struct tti_run_options *options, const char *text)
 {
-    const size_t length = strlen(text);
-    if (length == 0 || length > 200 ||
-        strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
+    if (!tti_is_host_name(text)) {
         argp_error(state, "--master-addr takes the name or address of a host, not '%s'", text);
     }
     options->master_addr = text;

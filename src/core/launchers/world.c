@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/number.h"
 #include "core/launchers/hydra.h"
 #include "core/launchers/pmix.h"
@@ -147,10 +148,7 @@ static tutti_status choose_store_torchrun(struct tti_world *world, tutti_error *
     if (!address) {
         return needs_store(world, "MASTER_ADDR is not set", error);
     }
-    size_t length = strlen(address);
-    if (length == 0 || length > 200 ||
-        strspn(address, "0123456789abcdefghijklmnopqrstuvwxyz"
-                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-_:%") != length) {
+    if (!tti_is_host_name(address)) {
         return tti_error_set(error, TUTTI_INVALID_ARGUMENT,
                              "the environment variable MASTER_ADDR is \"%.200s\", which "
                              "is not the name or address of a host",
