@@ -17,7 +17,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/error.h"
 #include "base/operation.h"
 #include "kernels/wire_format.h"
 
@@ -295,4 +297,28 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
         add(&t, ", wire %s", wire->name);
     }
     add(&t, tag ? ", tag %llu)" : ")", (unsigned long long)tag);
+}
+
+/* ---- errors ----------------------------------------------------------------------------------------------------- */
+
+static void describe(const struct tti_rank_call *c, char *text, size_t capacity)
+{
+    tti_descriptor_text(c->descriptor, text, capacity);
+    if (c->failed != TUTTI_OK) {
+        const size_t used = strlen(text);
+        snprintf(text + used, capacity - used, " and cannot take part: %s", tutti_status_string(c->failed));
+    }
+}
+
+tutti_status tti_calls_differ(const struct tti_rank_call *peer, const struct tti_rank_call *own, uint64_t call,
+                              int32_t lane, tutti_error *error)
+{
+    char theirs[240];
+    char ours[240];
+    describe(peer, theirs, sizeof(theirs));
+    describe(own, ours, sizeof(ours));
+    tti_error_set(error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %llu of lane %d)", peer->rank,
+                  theirs, own->rank, ours, (unsigned long long)call, lane);
+    error->suspect = peer->rank;
+    return TUTTI_MISMATCH;
 }

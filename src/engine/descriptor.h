@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The descriptor of a call: 16 bytes that ranks compare. It depends on the operation and the group's size only. */
+/* The descriptor of a call: 16 bytes that ranks compare. It depends on the operation and the group's size only. And the
+ * errors of ranks whose calls differ: all backends have the same sentences. */
 #ifndef TTI_ENGINE_DESCRIPTOR_H
 #define TTI_ENGINE_DESCRIPTOR_H
 
@@ -29,5 +30,17 @@ static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
 bool tti_descriptor_uncancel(uint64_t descriptor[2]);
 /* Turns the descriptor of a rooted call into that of the extra round before it: tti_agree_on_cancel. */
 void tti_descriptor_agree(uint64_t descriptor[2]);
+
+/* What a rank has called. */
+struct tti_rank_call {
+    int32_t rank;
+    tutti_status failed; /* the status for which the rank cannot take part, or OK */
+    const uint64_t *descriptor;
+};
+
+/* The error of two ranks whose calls differ, or of a peer that cannot take part. Returns MISMATCH; the peer is the
+ * suspect. */
+tutti_status tti_calls_differ(const struct tti_rank_call *peer, const struct tti_rank_call *own, uint64_t call,
+                              int32_t lane, tutti_error *error);
 
 #endif

@@ -135,18 +135,9 @@ static bool equal(const struct ticket *a, const struct ticket *b)
            a->flags == b->flags;
 }
 
-static tutti_status differs(const struct ticket *own, const struct ticket *other, int32_t lane, tutti_error *error)
+static struct tti_rank_call call_of(const struct ticket *t)
 {
-    char theirs[160];
-    char ours[160];
-    tti_descriptor_text(other->descriptor, theirs, sizeof(theirs));
-    tti_descriptor_text(own->descriptor, ours, sizeof(ours));
-    tti_error_set(error, TUTTI_MISMATCH, "rank %d called %s%s%s, but rank %d called %s (call %llu of lane %d)",
-                  other->rank, theirs, other->failed ? " and cannot take part: " : "",
-                  other->failed ? tutti_status_string(other->failed) : "", own->rank, ours,
-                  (unsigned long long)own->call, lane);
-    error->suspect = other->rank;
-    return TUTTI_MISMATCH;
+    return (struct tti_rank_call){.rank = t->rank, .failed = t->failed, .descriptor = t->descriptor};
 }
 
 /* Finds the first rank that cannot take part or has called something else; else the first that has cancelled. Ranks
@@ -158,7 +149,9 @@ static tutti_status decide(const struct tti_group *g, const struct lane *lane, c
         const struct ticket *other = &lane->all[r];
         const bool cancels = other->failed == TUTTI_CANCELLED;
         if (r != g->rank && ((other->failed && !cancels) || !equal(other, &lane->own))) {
-            tutti_status status = differs(&lane->own, other, op->lane, error);
+            const struct tti_rank_call theirs = call_of(other);
+            const struct tti_rank_call own = call_of(&lane->own);
+            tutti_status status = tti_calls_differ(&theirs, &own, lane->own.call, op->lane, error);
             if (op->failed != TUTTI_OK) { /* this rank's own cause; the sentence names the other rank's call */
                 status = op->failed;
                 if (error) {

@@ -231,6 +231,29 @@ static void parts_of_different_length(void **state)
     assert_false(differ(&a, &b));
 }
 
+/* The error names both calls, and why a rank cannot take part. */
+static void errors_name_both_calls(void **state)
+{
+    (void)state;
+    tutti_op op = plain(TUTTI_OP_ALL_REDUCE);
+    uint64_t descriptors[2][2];
+    tutti_error e;
+    tti_descriptor_make(&op, RANKS, descriptors[0]);
+    op.count = 13;
+    tti_descriptor_make(&op, RANKS, descriptors[1]);
+    const struct tti_rank_call own = {.rank = 2, .descriptor = descriptors[0]};
+    struct tti_rank_call peer = {.rank = 3, .descriptor = descriptors[1]};
+    assert_int_equal(tti_calls_differ(&peer, &own, 7, 1, &e), TUTTI_MISMATCH);
+    assert_true(e.status == TUTTI_MISMATCH && e.suspect == 3);
+    assert_string_equal(e.message, "rank 3 called all_reduce(i32 max, count 13), but rank 2 called "
+                                   "all_reduce(i32 max, count 12) (call 7 of lane 1)");
+    peer.failed = TUTTI_CANCELLED;
+    tti_calls_differ(&peer, &own, 7, 1, &e);
+    assert_string_equal(e.message, "rank 3 called all_reduce(i32 max, count 13) and cannot take part: the operation "
+                                   "was cancelled before it started, but rank 2 called all_reduce(i32 max, count 12) "
+                                   "(call 7 of lane 1)");
+}
+
 /* A text that does not fit is cut. */
 static void short_room(void **state)
 {
@@ -257,6 +280,7 @@ int main(void)
         cmocka_unit_test(shapes_of_one_count_differ),
         cmocka_unit_test(large_shapes_differ),
         cmocka_unit_test(parts_of_different_length),
+        cmocka_unit_test(errors_name_both_calls),
         cmocka_unit_test(short_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
