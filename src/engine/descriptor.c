@@ -8,6 +8,7 @@
  *   shape    low is tutti_op.shape_code, more a code of the number of elements
  *   counts   a hash of 59 bits: parts of different length
  * Rooted operations have no counts; their form has a bit that says whether the caller has set TUTTI_CANCELLABLE.
+ * A rank that cannot take part has a kind of its own. The operation 5 | the status 27 take the place of its tag.
  *
  * A shape code has the number of dimensions in its upper 3 bits. The other 29 hold all lengths but the last, which
  * follows from the number of elements. If they have no room, they hold a hash (CODE_HASH). So error sentences can name
@@ -146,10 +147,24 @@ static bool is_failed(tutti_operation kind)
     return kind == KIND_FAILED_ALL || kind == KIND_FAILED_ROOTED;
 }
 
-void tti_descriptor_fail(uint64_t descriptor[2])
+#define REASON_FROM 32 /* of word 1 */
+#define STATUS_FROM 37
+
+void tti_descriptor_fail(uint64_t descriptor[2], tutti_status why)
 {
-    bool all = tti_kind_waits_for_all(tti_descriptor_kind(descriptor));
-    descriptor[0] = (descriptor[0] & ~UINT64_C(31)) | (all ? KIND_FAILED_ALL : KIND_FAILED_ROOTED);
+    const tutti_operation kind = tti_descriptor_kind(descriptor);
+    descriptor[0] &= ~UINT64_C(31);
+    descriptor[0] |= tti_kind_waits_for_all(kind) ? KIND_FAILED_ALL : KIND_FAILED_ROOTED;
+    descriptor[1] &= UINT32_MAX;
+    descriptor[1] |= (uint64_t)kind << REASON_FROM | (uint64_t)why << STATUS_FROM;
+}
+
+tutti_status tti_descriptor_failed(const uint64_t descriptor[2])
+{
+    if (is_failed(tti_descriptor_kind(descriptor))) {
+        return tti_status_of_peer((int32_t)(descriptor[1] >> STATUS_FROM));
+    }
+    return tti_descriptor_marked(descriptor) ? TUTTI_CANCELLED : TUTTI_OK;
 }
 
 void tti_descriptor_cancel(uint64_t descriptor[2])
@@ -172,6 +187,14 @@ void tti_descriptor_agree(uint64_t descriptor[2])
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2])
 {
     return (tutti_operation)(descriptor[0] & 31);
+}
+
+tutti_operation tti_descriptor_operation(const uint64_t descriptor[2])
+{
+    const tutti_operation kind = tti_descriptor_kind(descriptor);
+    const tutti_operation own =
+        (is_failed(kind) ? (tutti_operation)(descriptor[1] >> REASON_FROM & 31) : kind) & ~CANCELLED;
+    return (own & AGREES) && tti_operation_is_rooted(own & ~AGREES) ? own & ~AGREES : own;
 }
 
 bool tti_kind_waits_for_all(tutti_operation kind)
@@ -252,19 +275,13 @@ static void add_shape(struct text *t, uint32_t code, uint64_t more)
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity)
 {
     struct text t = {.at = text, .capacity = capacity};
-    tutti_operation kind = tti_descriptor_kind(descriptor);
-    if (is_failed(kind)) {
-        add(&t, "the same but is out of memory");
-        return;
-    }
-    kind &= ~CANCELLED;
-    kind &= (kind & AGREES) && tti_operation_is_rooted(kind & ~AGREES) ? ~AGREES : ~0;
+    const tutti_operation kind = tti_descriptor_operation(descriptor);
     uint64_t form = descriptor[0] >> 19 & 3;
     const bool cancellable = tti_operation_is_rooted(kind) && (form & FORM_CANCELLABLE);
     form &= cancellable ? ~(uint64_t)FORM_CANCELLABLE : ~UINT64_C(0);
     const uint64_t more = descriptor[0] >> 37;
     const uint32_t low = (uint32_t)descriptor[1];
-    const uint64_t tag = descriptor[1] >> 32;
+    const uint64_t tag = is_failed(tti_descriptor_kind(descriptor)) ? 0 : descriptor[1] >> 32;
     const unsigned fields = fields_of(kind);
     add(&t, "%s%s", cancellable ? "cancellable " : "", tutti_operation_name(kind));
     if (kind == TUTTI_OP_BARRIER) {

@@ -14,11 +14,14 @@ uint32_t tti_shape_code(int32_t ndim, const int64_t *shape, int32_t except);
 void tti_descriptor_make(const tutti_op *op, int size, uint64_t descriptor[2]);
 /* As text: the fields that the operation has, and a tag that is not 0. */
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity);
+/* With the marks below. */
 tutti_operation tti_descriptor_kind(const uint64_t descriptor[2]);
+/* Without them. */
+tutti_operation tti_descriptor_operation(const uint64_t descriptor[2]);
 bool tti_kind_waits_for_all(tutti_operation kind);
-/* Turns a descriptor into that of a rank that cannot take part in the call. It differs from that of every rank that
- * can. */
-void tti_descriptor_fail(uint64_t descriptor[2]);
+/* Turns a descriptor into that of a rank that cannot take part in the call, for that status. It differs from that of
+ * every rank that can. */
+void tti_descriptor_fail(uint64_t descriptor[2], tutti_status why);
 /* The same for a rank that has cancelled the call. */
 void tti_descriptor_cancel(uint64_t descriptor[2]);
 /* Whether a rank has cancelled or cannot take part: one bit. */
@@ -26,6 +29,8 @@ static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
 {
     return (descriptor[0] & 16) != 0;
 }
+/* The status for which the rank of this descriptor cannot take part: CANCELLED, or that of tti_descriptor_fail; or OK. */
+tutti_status tti_descriptor_failed(const uint64_t descriptor[2]);
 /* Removes the bit of a cancelled call; true if it was there. */
 bool tti_descriptor_uncancel(uint64_t descriptor[2]);
 /* Turns the descriptor of a rooted call into that of the extra round before it: tti_agree_on_cancel. */

@@ -55,7 +55,7 @@ static tutti_status run_failed(struct tti_lane *lane, const tutti_op *op)
     if (cancelled) {
         tti_descriptor_cancel(lane->descriptor);
     } else {
-        tti_descriptor_fail(lane->descriptor);
+        tti_descriptor_fail(lane->descriptor, op->failed);
     }
     tutti_status status = tti_arrive(lane, NULL, 0);
     if (status == TUTTI_OK && tti_kind_waits_for_all(op->kind)) {

@@ -178,7 +178,7 @@ tutti_status tti_agree_on_cancel(struct tti_lane *lane, const tutti_op *op)
     if (op->failed == TUTTI_CANCELLED) {
         tti_descriptor_cancel(lane->descriptor);
     } else if (op->failed != TUTTI_OK) {
-        tti_descriptor_fail(lane->descriptor);
+        tti_descriptor_fail(lane->descriptor, op->failed);
     }
     tutti_status status = tti_arrive(lane, NULL, 0);
     return status == TUTTI_OK ? tti_await_all(lane) : status;

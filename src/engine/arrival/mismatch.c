@@ -18,7 +18,7 @@
  */
 #include "engine/arrival/mismatch.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #include "engine/arrival/digest.h"
 #include "engine/descriptor.h"
@@ -27,18 +27,12 @@
 static tutti_status mismatch(struct tti_lane *lane, int peer)
 {
     const struct tti_arrival *line = tti_arrival_of(lane, peer, lane->call);
-    uint64_t own[2] = {lane->descriptor[0], lane->descriptor[1]};
-    uint64_t theirs[2] = {line->descriptor[0], line->descriptor[1]};
-    char here[100];
-    char there[100];
-    tti_descriptor_uncancel(own);
-    tti_descriptor_uncancel(theirs);
-    tti_descriptor_text(own, here, sizeof(here));
-    tti_descriptor_text(theirs, there, sizeof(there));
-    tti_error_set(lane->error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %llu of lane %d)", peer,
-                  there, lane->engine->rank, here, (unsigned long long)lane->call, lane->index);
-    lane->error->suspect = peer;
-    return TUTTI_MISMATCH;
+    const uint64_t descriptor[2] = {line->descriptor[0], line->descriptor[1]};
+    const struct tti_rank_call theirs = {
+        .rank = peer, .failed = tti_descriptor_failed(descriptor), .descriptor = descriptor};
+    const struct tti_rank_call own = {
+        .rank = lane->engine->rank, .failed = tti_descriptor_failed(lane->descriptor), .descriptor = lane->descriptor};
+    return tti_calls_differ(&theirs, &own, lane->call, lane->index, lane->error);
 }
 
 /* The same for an earlier call. The peer may have overwritten the line of that call; the own line is still there. */

@@ -75,9 +75,25 @@ static void marks_are_reported(void **state)
     tti_descriptor_make(&op, RANKS, descriptor);
     tti_descriptor_text(descriptor, text, sizeof(text));
     assert_string_equal(text, "cancellable broadcast(i32, count 12, root 0)");
-    tti_descriptor_fail(descriptor);
+    assert_int_equal(tti_descriptor_failed(descriptor), TUTTI_OK);
+    tti_descriptor_cancel(descriptor);
+    assert_int_equal(tti_descriptor_failed(descriptor), TUTTI_CANCELLED);
     tti_descriptor_text(descriptor, text, sizeof(text));
-    assert_string_equal(text, "the same but is out of memory");
+    assert_string_equal(text, "cancellable broadcast(i32, count 12, root 0)");
+    op.user_tag = 8;
+    tti_descriptor_make(&op, RANKS, descriptor);
+    for (int agrees = 0; agrees < 2; agrees++) {
+        uint64_t failed[2] = {descriptor[0], descriptor[1]};
+        if (agrees) {
+            tti_descriptor_agree(failed);
+        }
+        tti_descriptor_fail(failed, TUTTI_NO_RESOURCE);
+        assert_int_equal(tti_descriptor_failed(failed), TUTTI_NO_RESOURCE);
+        assert_int_equal(tti_descriptor_operation(failed), TUTTI_OP_BROADCAST);
+        assert_int_equal(tti_kind_waits_for_all(tti_descriptor_kind(failed)), agrees);
+        tti_descriptor_text(failed, text, sizeof(text)); /* the status takes the place of the tag */
+        assert_string_equal(text, "cancellable broadcast(i32, count 12, root 0)");
+    }
 }
 
 static tutti_op shaped(int32_t ndim, const int64_t *shape)
