@@ -39,7 +39,7 @@ static uint64_t newest_call(const struct tti_lane *lane, int rank, tutti_operati
         if (call > newest) {
             const uint64_t descriptor[2] = {line->descriptor[0], line->descriptor[1]};
             newest = call;
-            *kind = tti_descriptor_kind(descriptor);
+            *kind = tti_descriptor_operation(descriptor);
         }
     }
     return newest;

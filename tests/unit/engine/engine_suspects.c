@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/process/proc.h"
+#include "engine/descriptor.h"
 #include "engine/failure/peers.h"
 #include "unit/engine/engine_support.h"
 
@@ -203,6 +204,31 @@ static void each_number_has_the_word_before_its_list(void **state)
     cluster_close(&c);
 }
 
+/* Whatever marks the descriptor has. */
+static void the_last_call_is_named(void **state)
+{
+    (void)state;
+    struct cluster c;
+    char text[300];
+    const uint64_t ranks[TTI_MAX_RANKS / 64] = {UINT64_C(1) << 1};
+    tutti_op op = op_of(TUTTI_OP_BROADCAST, NULL, NULL, 3, 0);
+    open_cluster(&c);
+    struct tti_arrival *line = tti_arrival_of(&c.engines[0]->lanes[0], 1, 1);
+    for (int failed = 0; failed < 2; failed++) {
+        tti_descriptor_make(&op, 4, line->descriptor);
+        tti_descriptor_agree(line->descriptor);
+        if (failed) {
+            tti_descriptor_fail(line->descriptor, TUTTI_NO_MEMORY);
+        } else {
+            tti_descriptor_cancel(line->descriptor);
+        }
+        atomic_store(&line->sequence, 1);
+        tti_peers_text(c.engines[0], 0, ranks, text, sizeof(text));
+        assert_string_equal(text, "rank 1 (last call: broadcast, 1)");
+    }
+    cluster_close(&c);
+}
+
 static void a_dead_rank_is_named(void **state)
 {
     (void)state;
@@ -225,6 +251,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_others_take_for_dead_is_revoked),
         cmocka_unit_test(rank_that_left_is_no_suspect),
         cmocka_unit_test(each_number_has_the_word_before_its_list),
+        cmocka_unit_test(the_last_call_is_named),
         cmocka_unit_test(a_dead_rank_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
