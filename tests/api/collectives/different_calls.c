@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti-test: backends=shm */
+/* tutti-test: backends=shm,gloo,mpi */
 /*
  * The error of ranks whose calls differ has the same words on every engine. It names both calls, and if a rank cannot
  * take part in its own, why. The backend fault over the engine makes rank 1 fail.
  */
 #include "api/ledger/ledger_support.h"
 
-enum { RANKS = 3, CANCELLED = 0 };
+enum { RANKS = 3 };
+enum { CANCELLED, CANCELLED_OVER_ENGINE }; /* flags */
 
 static const int32_t members[RANKS] = {0, 1, 2};
 
@@ -67,8 +68,8 @@ static void cannot_take_part(tutti_group *world)
     EXPECT(tutti_group_destroy(g, &e) == TUTTI_OK);
 }
 
-/* Rank 1 cancels a call that differs from the others', which begin later. */
-static void cancelled(tutti_group *g)
+/* Rank 1 cancels a call that differs from the others', which begin later. It waits behind a barrier. */
+static void cancelled(tutti_group *g, atomic_int *flag)
 {
     const int32_t rank = tutti_group_rank(g);
     const int64_t count = rank == 1 ? 3 : 2;
@@ -78,16 +79,16 @@ static void cancelled(tutti_group *g)
     DLTensor t = ledger_tensor(values, &count, TUTTI_I32);
     tutti_work *first = NULL;
     tutti_work *second = NULL;
-    while (rank != 1 && atomic_load(ledger_flag(CANCELLED)) == 0) {
+    while (rank != 1 && atomic_load(flag) == 0) {
         sched_yield();
     }
-    EXPECT(ledger_start_held(g, &first) == TUTTI_OK);
+    EXPECT(tutti_barrier_async(g, TUTTI_CALL(.timeout_ms = LONG_MS), &first) == TUTTI_OK);
     EXPECT(tutti_all_reduce_async(g, &t, &t, TUTTI_SUM,
                                   TUTTI_CALL(.timeout_ms = LONG_MS, .flags = ledger_cancellable(g)),
                                   &second) == TUTTI_OK);
     if (rank == 1) {
         EXPECT(tutti_work_cancel(second, &e) == TUTTI_OK);
-        atomic_store(ledger_flag(CANCELLED), 1);
+        atomic_store(flag, 1);
     }
     EXPECT(ledger_end(&first) == TUTTI_OK);
     const tutti_status status = tutti_work_wait(second, TUTTI_FOREVER);
@@ -107,9 +108,15 @@ static void cancelled(tutti_group *g)
 
 static tutti_status rank_main(tutti_group *g, void *user)
 {
+    tutti_error e;
     (void)user;
     cannot_take_part(g);
-    cancelled(g);
+    cancelled(g, ledger_flag(CANCELLED)); /* in a job the core may compare: on_backend sets check_calls */
+    tutti_group *plain = over_engine(g, "");
+    if (ledger_promises(plain, TUTTI_CAP_CANCEL_FLAGGED)) {
+        cancelled(plain, ledger_flag(CANCELLED_OVER_ENGINE));
+    }
+    EXPECT(tutti_group_destroy(plain, &e) == TUTTI_OK);
     return TUTTI_OK;
 }
 

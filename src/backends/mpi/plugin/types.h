@@ -38,11 +38,12 @@ struct tti_mpi_call_record {
         uint64_t bytes; /* all_to_all_v: for the receiver of this record */
         double scale;   /* PREMUL_SUM: this rank's factor */
     };
-    uint32_t call : 31; /* its last bits */
-    uint32_t failed : 1;
+    uint32_t call : 24;  /* its last bits */
+    uint32_t failed : 8; /* the status for which the sender cannot take part, or OK */
     int32_t decision;
 };
 static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
+static_assert(TUTTI_REVOKED <= UINT8_MAX, "a status fits");
 
 /* The bytes that a rank sends instead of its next call record when its process ends. No call record is so short. */
 enum {

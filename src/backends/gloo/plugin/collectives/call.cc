@@ -192,17 +192,11 @@ tutti_status Call::second_round(const Plan &plan)
 
 tutti_status Call::differs(int peer)
 {
-    char theirs[160];
-    char ours[160];
-    tti_descriptor_text(record(peer).descriptor, theirs, sizeof(theirs));
-    tti_descriptor_text(record(group.rank).descriptor, ours, sizeof(ours));
-    if (record(peer).failed != TUTTI_OK) {
-        snprintf(theirs, sizeof(theirs), "the same, but is out of memory");
-    }
-    tti_error_set(error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %" PRId64 " of lane %d)", peer,
-                  theirs, group.rank, ours, op->sequence, op->lane);
-    error->suspect = peer;
-    return TUTTI_MISMATCH;
+    const CallRecord &other = record(peer);
+    const CallRecord &own = record(group.rank);
+    const tti_rank_call theirs{peer, other.failed, other.descriptor};
+    const tti_rank_call ours{group.rank, own.failed, own.descriptor};
+    return tti_calls_differ(&theirs, &ours, static_cast<uint64_t>(op->sequence), op->lane, error);
 }
 
 /* Compares what must be the same on all ranks. All ranks compare the same records, so all get the same result. */

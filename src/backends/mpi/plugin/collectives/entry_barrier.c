@@ -141,21 +141,17 @@ static tutti_status round_of(struct tti_mpi_call *c, size_t data)
     return status;
 }
 
+static struct tti_rank_call call_of(const struct tti_mpi_call *c, int r)
+{
+    const struct tti_mpi_call_record *record = tti_mpi_call_record_of(c->lane, r);
+    return (struct tti_rank_call){.rank = r, .failed = record->failed, .descriptor = record->descriptor};
+}
+
 static tutti_status differs(struct tti_mpi_call *c, int peer)
 {
-    const struct tti_mpi_call_record *own = tti_mpi_call_record_of(c->lane, c->group->rank);
-    const struct tti_mpi_call_record *other = tti_mpi_call_record_of(c->lane, peer);
-    char theirs[160];
-    char ours[160];
-    tti_descriptor_text(other->descriptor, theirs, sizeof(theirs));
-    tti_descriptor_text(own->descriptor, ours, sizeof(ours));
-    if (other->failed) {
-        snprintf(theirs, sizeof(theirs), "the same, but is out of memory");
-    }
-    tti_error_set(c->error, TUTTI_MISMATCH, "rank %d called %s, but rank %d called %s (call %lld of lane %d)", peer,
-                  theirs, c->group->rank, ours, (long long)c->op->sequence, c->op->lane);
-    c->error->suspect = peer;
-    return TUTTI_MISMATCH;
+    const struct tti_rank_call theirs = call_of(c, peer);
+    const struct tti_rank_call own = call_of(c, c->group->rank);
+    return tti_calls_differ(&theirs, &own, (uint64_t)c->op->sequence, c->op->lane, c->error);
 }
 
 /* PEER_LEFT if a rank has sent its last bytes instead of a record. They are 0, so the descriptor stays empty. */
@@ -256,10 +252,10 @@ static bool may_be_late(const struct tti_mpi_call *c)
 static void write_call_record(struct tti_mpi_call *c, struct tti_mpi_call_record *own)
 {
     tutti_op *op = c->op;
-    own->call = (uint32_t)op->sequence & INT32_MAX;
+    own->call = (uint32_t)op->sequence & 0xffffff;
     own->scale = op->scale;
     own->decision = -1;
-    own->failed = op->failed != TUTTI_OK ? 1 : 0;
+    own->failed = (uint8_t)op->failed;
     if (op->prepared[TTI_MPI_PREPARED_DESCRIPTOR] == 0) {
         tti_descriptor_make(op, c->group->size, &op->prepared[TTI_MPI_PREPARED_DESCRIPTOR]);
     }
