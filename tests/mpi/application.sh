@@ -21,5 +21,7 @@ done
 # a program without MPI, under each launcher; it is linked to the static library, and the plug-ins are elsewhere
 export TUTTI_PLUGIN_PATH=$PWD/lib/tutti/plugins
 for flavour in $(flavours); do
-    launch "$flavour" 2 tests/mpi/late || fail "late under $flavour"
+    for ranks in 2 4; do
+        launch "$flavour" "$ranks" tests/mpi/late || fail "late under $flavour, $ranks ranks"
+    done
 done

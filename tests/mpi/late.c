@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank does not enter a call with a deadline. The other ranks report it in time and name it; the late rank gets
- * REVOKED. Afterwards the process ends as usual. The program does not use MPI itself, so it runs under every MPI.
+ * REVOKED. Then one rank is early: it times out before the other ranks enter the call, and they all get REVOKED, although
+ * the records of all ranks arrive. Afterwards the process ends as usual. The program does not use MPI itself, so it runs
+ * under every MPI.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +12,39 @@
 
 #include "time_limits.h"
 
+#define ROUNDS 20 /* the late ranks enter at slightly different moments each time */
+
 static void expect(int holds, const char *what, const tutti_error *error)
 {
     if (!holds) {
         fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error->status), error->message);
         exit(1);
     }
+}
+
+static void be_early(tutti_group *world)
+{
+    tutti_group *g = NULL;
+    tutti_error error;
+    const int64_t one = 1;
+    float value = 1;
+    DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_F32);
+    const int rank = tutti_group_rank(world);
+    tutti_status status = tutti_group_split(world, 0, rank, NULL, &g, &error);
+    expect(status == TUTTI_OK, "split", &error);
+    if (rank == 0) {
+        status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.timeout_ms = 20, .error = &error));
+        expect(status == TUTTI_TIMEOUT, "the early rank gives up", &error);
+    }
+    status = tutti_barrier(world, TUTTI_CALL(.error = &error));
+    expect(status == TUTTI_OK, "the world works", &error);
+    if (rank != 0) {
+        status = tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &error));
+        expect(status == TUTTI_REVOKED, "each late rank gets REVOKED", &error);
+    }
+    status = tutti_barrier(world, TUTTI_CALL(.error = &error));
+    expect(status == TUTTI_OK, "the world still works", &error);
+    expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
 }
 
 int main(void)
@@ -48,6 +77,9 @@ int main(void)
     }
     status = tutti_group_destroy(g, &error);
     expect(status == TUTTI_OK, "destroy", &error);
+    for (int i = 0; i < ROUNDS && size > 1; i++) {
+        be_early(world);
+    }
     tutti_group_destroy(world, NULL);
     free(values);
     tutti_finalize(NULL);

@@ -74,7 +74,7 @@ struct tti_mpi_lane {
     bool ended_well;         /* the last call; also before the first one */
     _Atomic int32_t awaited; /* the lowest rank that an entry barrier waits for, or -1; relaxed: a hint for sentences */
     bool ends_at_entry;      /* the call in progress does */
-    int64_t seen_tick;       /* of a coarse clock, see may_be_late in entry_barrier.c */
+    int64_t seen_tick;       /* of a coarse clock, see notices_are_due in entry_barrier.c */
     unsigned char *records;  /* TTI_MPI_RECORD_ROOM bytes for each rank, in steps of TTI_MPI_RECORD_STEP */
     void **data;             /* behind each record */
     double *scales;          /* one per rank */

@@ -233,15 +233,14 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
     return status;
 }
 
-/* Whether another rank may have aborted this call before this rank entered it. Records do not show it. In that case
- * all records were here at the first poll, and the coarse clock has ticked since the lane's last call of this kind. */
-static bool may_be_late(const struct tti_mpi_call *c)
+/* Whether to poll for failure notices although all records are here. A rank that fails the group in this call has sent
+ * its record before, and a rank that waits polls once a millisecond only. So that small calls stay cheap, this poll takes
+ * place at most once in a tick of the coarse clock. If this rank misses a notice for that reason, a later call receives
+ * it. */
+static bool notices_are_due(const struct tti_mpi_call *c)
 {
     struct tti_mpi_lane *lane = c->lane;
     struct timespec now;
-    if (c->poll_loop.polls > 0) {
-        return false;
-    }
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now); /* ticks every few milliseconds; does not read the hardware */
     const int64_t tick = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
     const bool moved = tick != lane->seen_tick;
@@ -293,7 +292,7 @@ tutti_status tti_mpi_entry_barrier(struct tti_mpi_call *c, bool *done)
         memcpy(lane->data[own], from, data);
     }
     tutti_status status = round_of(c, gives ? data : 0);
-    if (status == TUTTI_OK && may_be_late(c)) { /* its failure notice arrived after its record */
+    if (status == TUTTI_OK && notices_are_due(c)) {
         status = tti_mpi_check(c->group, true, c->error);
     }
     if (status == TUTTI_OK && (status = compare(c)) == TUTTI_OK) {
