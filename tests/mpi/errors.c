@@ -4,12 +4,14 @@
  * under double.c, which makes the third (failure) or first (stuck) all_reduce fail on rank 1. The program does not use
  * MPI itself.
  *
- *   failure       the other rank's call ends; afterwards the process ends as usual
+ *   failure       the other rank's call ends, also if a rank has no memory; afterwards the process ends as usual
  *   stuck FILE    blocking calls that cannot be ended: FILE gets rank 0's stderr. Rank 1 reads it, creates FILE.seen
  *   and
  *                 calls exit(0), whose wait is bounded; its stderr goes to FILE.end
  *   inside FILE   rank 0 calls exit(0) while a thread of its own is in such a call; FILE gets its stderr
  */
+#include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,13 @@
 
 static const int32_t both[] = {0, 1};
 static int32_t rank;
+static bool has_no_memory;
+
+/* A program's own definition comes before libc's, also for the plug-in, which takes its scratch memory by this one. */
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return has_no_memory ? NULL : memalign(alignment, bytes);
+}
 
 static void fail(const char *what, const tutti_error *error)
 {
@@ -228,6 +237,21 @@ static void probe_failure(tutti_group *world)
     expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
 }
 
+/* A rank has no scratch memory after the entry barrier. The other rank is in the call already, so the group fails. */
+static void no_memory(tutti_group *world)
+{
+    tutti_error error;
+    tutti_group *g = part_of(world, "mpi.blocking=never", 1000 * LIMIT_S);
+    has_no_memory = rank == 1;
+    const tutti_status status = sum(g, &error);
+    has_no_memory = false;
+    expect(status == (rank == 1 ? TUTTI_NO_MEMORY : TUTTI_REVOKED), "no scratch memory", &error);
+    expect(strstr(error.message, "rank 1 has no memory for ") != NULL, "it says where", &error);
+    expect(error.suspect == 1 && error.scope == TUTTI_SCOPE_GROUP, "whose failure it is, and of what", &error);
+    expect_revoked(g, "rank 1 has no memory for ");
+    expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
+}
+
 /* ---- blocking calls that do not end ------------------------------------------------------------------------------ */
 
 static int is_in(const char *path, const char *words)
@@ -323,6 +347,7 @@ int main(int argc, char **argv)
     timed_failure(world);
     timed_abort(world);
     probe_failure(world);
+    no_memory(world);
     expect(tutti_barrier(world, TUTTI_CALL(.error = &error)) == TUTTI_OK, "the world still works", &error);
     expect(tutti_group_destroy(world, &error) == TUTTI_OK, "destroy", &error);
     tutti_finalize(NULL);

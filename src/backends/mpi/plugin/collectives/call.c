@@ -20,6 +20,8 @@ void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes)
         if (!lane->scratch) {
             tti_error_set(c->error, TUTTI_NO_MEMORY, "%s: rank %d has no memory for %zu bytes of scratch",
                           tutti_operation_name(c->op->kind), c->group->rank, bytes);
+            c->error->suspect = c->group->rank;
+            c->error->scope = TUTTI_SCOPE_GROUP;
             tti_mpi_fail(c->group, c->error); /* the other ranks stay in the call */
             return NULL;
         }
