@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * null: every call succeeds at once and is recorded. all_reduce and reduce copy their input, as in a group of one rank.
- * All other operations, also receives, leave the output as it is.
+ * null: every call succeeds at once and is recorded. all_reduce and reduce have the result of a group of one rank: the
+ * input, times the factor of PREMUL_SUM. All other operations, also receives, leave the output as it is.
  */
 #include "backends/null/null.h"
 
@@ -68,6 +68,15 @@ static void record(struct null_state *s, tutti_op *op)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* The fold of this rank's input alone, as the engine does it in a group of one rank. */
+static void reduce_alone(const tutti_op *op)
+{
+    const void *source = op->src;
+    const struct tti_fold fold = {
+        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? &op->scale : NULL};
+    tti_fold(op->dst, &source, 1, op->count, &fold);
+}
+
 static tutti_status run(void *state, tutti_op *op, tutti_error *error)
 {
     if (op->failed != TUTTI_OK) {
@@ -75,10 +84,9 @@ static tutti_status run(void *state, tutti_op *op, tutti_error *error)
                              tutti_status_string(op->failed));
     }
     record(state, op);
-    bool same_shape = op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE;
-    size_t bytes = op->count * tutti_dtype_size(op->dtype);
-    if (same_shape && bytes > 0 && op->dst && op->dst != op->src) {
-        tti_copy_cached(op->dst, op->src, bytes);
+    const bool reduces = op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE;
+    if (reduces && op->count > 0 && op->dst) { /* only the root of a reduce has an output */
+        reduce_alone(op);
     }
     return TUTTI_OK;
 }

@@ -134,6 +134,15 @@ static void group_logic_alone(void)
     EXPECT(tutti_null_recorded(group, 1, &record, &error) == TUTTI_OK);
     EXPECT(record.operation == TUTTI_OP_BROADCAST && record.root == 6);
     EXPECT(tutti_null_recorded(group, 2, &record, &error) == TUTTI_NOT_FOUND);
+    /* a reduction has the result of a group of one rank */
+    int32_t averages[3] = {0};
+    DLTensor output = ledger_tensor(averages, &three, TUTTI_I32);
+    float factors[3] = {1, 2, 3};
+    DLTensor scaled = ledger_tensor(factors, &three, TUTTI_F32);
+    EXPECT(tutti_all_reduce(group, &tensor, &output, TUTTI_AVG, NULL) == TUTTI_OK);
+    EXPECT(averages[0] == 1 && averages[2] == 3);
+    EXPECT(tutti_all_reduce(group, &scaled, &scaled, TUTTI_PREMUL_SUM, TUTTI_CALL(.scale = 2)) == TUTTI_OK);
+    EXPECT(factors[0] == 2 && factors[2] == 6);
     /* tutti_finalize destroys the groups that are left. */
     EXPECT(tutti_finalize(&error) == TUTTI_OK);
     EXPECT(tutti_group_size(group) == -1);
