@@ -10,7 +10,8 @@
  * it, and a rank on which one has not ended well has failed and sends no last message.
  *
  * The communicators of a group stay for good if it has failed on a rank, if a rank keeps it or ends its process without
- * closing it, or if no rank has received the data of a large message.
+ * closing it, or if no rank has received the data of a large message. A rank that could not make all communicators of a
+ * group closes it in the same way.
  *
  * Cost: n - 1 empty messages from each rank.
  */
@@ -52,10 +53,12 @@ void tti_mpi_keep_closed(const struct tti_mpi_group *g)
         return; /* then they stay for good */
     }
     c->missing = g->size - 1;
-    c->count = 1 + g->lanes;
-    c->comms[0] = g->control;
+    c->count = 0;
+    c->comms[c->count++] = g->control;
     for (int i = 0; i < g->lanes; i++) {
-        c->comms[1 + i] = g->lane[i].comm;
+        if (g->lane[i].comm != MPI_COMM_NULL) { /* else the group has failed to open */
+            c->comms[c->count++] = g->lane[i].comm;
+        }
     }
     pthread_mutex_lock(&lock);
     c->next = groups;

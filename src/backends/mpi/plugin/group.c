@@ -151,6 +151,9 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
         what = "MPI_Comm_create_group";
         MPI_Group_incl(all_ranks, g->size, ranks, &members);
         code = MPI_Comm_create_group(base, members, tag, &g->control);
+        if (code != MPI_SUCCESS) {
+            g->control = MPI_COMM_NULL;
+        }
         MPI_Group_free(&members);
         MPI_Group_free(&all_ranks);
     }
@@ -160,8 +163,14 @@ static tutti_status make_communicators(const tutti_open_info *info, MPI_Comm bas
     for (int i = 0; i < info->lanes && code == MPI_SUCCESS; i++) {
         what = "MPI_Comm_dup";
         code = MPI_Comm_dup(g->control, &g->lane[i].comm); /* with the error handler */
+        if (code != MPI_SUCCESS) {
+            g->lane[i].comm = MPI_COMM_NULL;
+        }
     }
     tti_mpi_leave();
+    if (code != MPI_SUCCESS && g->control != MPI_COMM_NULL) {
+        tti_mpi_keep_closed(g); /* other ranks may have succeeded, and send until they learn of the failure */
+    }
     return code == MPI_SUCCESS ? TUTTI_OK : tti_mpi_error(error, code, what);
 }
 
