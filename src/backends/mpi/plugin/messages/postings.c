@@ -105,7 +105,6 @@ static tutti_status begin(struct tti_mpi_group *g, struct tti_mpi_posting *p, tu
             .op = ops[i], .posting = p, .envelope_request = MPI_REQUEST_NULL, .one_chunk = MPI_REQUEST_NULL};
     }
     pthread_mutex_lock(&m->lock);
-    m->open += p->count;
     for (size_t i = 0; i < p->count; i++) {
         ops[i]->sequence = ++m->sequence;
         if (ops[i]->kind == TUTTI_OP_SEND) {

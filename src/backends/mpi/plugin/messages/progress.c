@@ -130,7 +130,6 @@ static void finish(struct tti_mpi_messages *m, struct tti_mpi_request *r, tutti_
     r->status = status;
     r->done = true;
     r->posting->open--;
-    m->open--;
     /* release: pairs with the acquire in tti_mpi_attend_p2p */
     atomic_fetch_add_explicit(&m->changes, 1, memory_order_release);
 }

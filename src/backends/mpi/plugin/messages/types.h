@@ -78,7 +78,6 @@ struct tti_mpi_messages {
     struct tti_mpi_request *posted_end;
     struct tti_mpi_request *active; /* in the hands of MPI */
     int64_t sequence;
-    size_t open; /* requests that are not done */
     bool *left;  /* for each rank: its process has ended */
     int32_t left_count;
     int32_t next_tag;
