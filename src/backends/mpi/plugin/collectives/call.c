@@ -30,6 +30,17 @@ void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes)
     return lane->scratch;
 }
 
+tutti_status tti_mpi_cannot_take_part(const struct tti_mpi_call *c)
+{
+    const tutti_status failed = c->op->failed;
+    if (__builtin_expect(failed != TUTTI_OK, 0)) {
+        tti_error_set(c->error, failed, "%s: rank %d cannot take part: %s", tutti_operation_name(c->op->kind),
+                      c->group->rank, tutti_status_string(failed));
+        c->error->suspect = c->group->rank;
+    }
+    return failed;
+}
+
 static tutti_status timed_out(struct tti_mpi_call *c, const char *what)
 {
     const int64_t elapsed = tti_mpi_elapsed_ms(&c->poll_loop);

@@ -133,7 +133,7 @@ static tutti_status run(struct tti_mpi_group *g, tutti_op *op, tutti_error *erro
     if (!c.blocking) {
         tti_mpi_poll_loop_init(&c.poll_loop, g, op->begun_ns, op->timeout_ms, op->background != 0);
         c.poll_loop.lane = lane;
-        status = g->size > 1 ? tti_mpi_entry_barrier(&c, &done) : op->failed;
+        status = g->size > 1 ? tti_mpi_entry_barrier(&c, &done) : tti_mpi_cannot_take_part(&c);
     }
     if (status == TUTTI_OK && !done) {
         status = dispatch(&c);

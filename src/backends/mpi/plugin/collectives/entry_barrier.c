@@ -194,7 +194,7 @@ static tutti_status compare(struct tti_mpi_call *c)
             return differs(c, r);
         }
     }
-    return c->op->failed;
+    return tti_mpi_cannot_take_part(c);
 }
 
 /* all_to_all_v: each rank must send this one as many bytes as it expects. */
