@@ -25,8 +25,9 @@ struct tti_plugin_front {
 };
 
 /* Returns front->plugin. The first call opens the file for the life of the process, checks that it was built for this
- * ABI, and replaces the stubs. NULL with the reason. One lock serves all plug-ins, since loading one changes the
- * dynamic loader's list of libraries, and loading another reads it. */
+ * ABI, and replaces the stubs. NULL with the reason. One lock serves the plug-ins of all backends, since loading one
+ * changes the dynamic loader's list of libraries, and a search for another reads it. A fork waits for that lock. The
+ * plug-in for PMIx, which is no backend, has a lock of its own (core/launchers/pmix.c). */
 const tutti_backend *tti_plugin_get(struct tti_plugin_front *front, char *why, size_t capacity);
 
 /* tutti_backend_ops.open of the front. */

@@ -48,7 +48,8 @@ static tti_pmix_first_host_function find(char *why, size_t capacity)
 
 bool tti_pmix_first_host(char *host, size_t capacity, char *why, size_t why_capacity)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* PMIx is started once */
+    /* PMIx is started once. A fork does not wait for this mutex: the start asks a server, which may take long. */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     if (!is_served()) {
         snprintf(why, why_capacity, "no PMIx server has started this process");
         return false;
