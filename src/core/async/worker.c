@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/host/sched_slice.h"
 #include "base/process/thread.h"
+#include "base/wait/futex.h"
 
 void tti_worker_init(struct tti_worker *worker, void (*serve)(struct tti_worker *worker))
 {
@@ -43,7 +44,7 @@ static void *run(void *argument)
         /* seq_cst, store then load: pairs with tti_worker_notify, see the protocol in worker.h */
         atomic_store_explicit(&w->asleep, 1, memory_order_seq_cst);
         if (atomic_load_explicit(&w->doorbell, memory_order_seq_cst) == seen) {
-            syscall(SYS_futex, &w->doorbell, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+            tti_futex_sleep(&w->doorbell, seen, TTI_NEVER);
         }
         /* relaxed: a notifier that still reads 1 makes one needless wake-up */
         atomic_store_explicit(&w->asleep, 0, memory_order_relaxed);

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait/futex.h"
 #include "base/wait/yielding.h"
 #include "core/async/work/stage.h"
 #include "core/call/compare.h"
@@ -409,13 +410,6 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
     return TUTTI_TIMEOUT;
 }
 
-static void sleep_until_granted(struct tti_lane_waiter *waiter, int64_t until_ns)
-{
-    struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    syscall(SYS_futex, &waiter->granted, FUTEX_WAIT_BITSET_PRIVATE, 0, until_ns == TTI_NEVER ? NULL : &limit, NULL,
-            FUTEX_BITSET_MATCH_ANY);
-}
-
 static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int64_t *begun_ns, tutti_error *error)
 {
     struct tti_lane_waiter waiter = {.work = NULL};
@@ -448,7 +442,7 @@ static tutti_status enter_slow(struct tti_lane_queue *q, int64_t timeout_ms, int
             tti_lane_queue_push(q); /* a work behind this call has left that to it: see take_or_queue */
             return give_up(q, *begun_ns, timeout_ms, error);
         } else if (!run_open(q, NULL, until, false)) {
-            sleep_until_granted(&waiter, q->group->backend->ops->abort ? until : TTI_NEVER);
+            tti_futex_sleep(&waiter.granted, 0, q->group->backend->ops->abort ? until : TTI_NEVER);
         }
     }
 }

@@ -11,13 +11,11 @@
  */
 #include "core/queue/queue_wait.h"
 
-#include <linux/futex.h>
 #include <stdbool.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait/futex.h"
 #include "core/async/work/stage.h"
 #include "core/async/work/work.h"
 #include "core/queue/queue.h"
@@ -138,13 +136,10 @@ static void push_open(struct tti_queue *q)
 
 static void sleep_until_change(struct tti_queue *q, uint32_t seen, int64_t until_ns)
 {
-    struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     /* seq_cst, see the protocol */
     atomic_fetch_add_explicit(&q->sleepers, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&q->changes, memory_order_seq_cst) == seen) {
-        /* with FUTEX_WAIT_BITSET the time is absolute and CLOCK_MONOTONIC */
-        syscall(SYS_futex, &q->changes, FUTEX_WAIT_BITSET_PRIVATE, seen, until_ns == TTI_NEVER ? NULL : &limit, NULL,
-                FUTEX_BITSET_MATCH_ANY);
+        tti_futex_sleep(&q->changes, seen, until_ns);
     }
     /* relaxed: too late costs a changer one needless wake */
     atomic_fetch_sub_explicit(&q->sleepers, 1, memory_order_relaxed);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait/futex.h"
 #include "core/async/events.h"
 #include "core/async/token.h"
 #include "core/async/work/pool.h"
@@ -197,10 +198,7 @@ void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns)
                                                 memory_order_relaxed);
         return; /* the caller checks once more */
     }
-    struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-    /* with FUTEX_WAIT_BITSET the time is absolute and CLOCK_MONOTONIC */
-    syscall(SYS_futex, &w->state, FUTEX_WAIT_BITSET_PRIVATE, seen, until_ns == TTI_NEVER ? NULL : &limit, NULL,
-            FUTEX_BITSET_MATCH_ANY);
+    tti_futex_sleep(&w->state, seen, until_ns);
 }
 
 bool tti_work_wait_asleep(struct tti_work *w, int64_t until_ns)

@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/wait/futex.h"
 #include "core/async/token.h"
 #include "core/async/work/stage.h"
 #include "core/async/work/work.h"
@@ -58,14 +59,12 @@ static bool token_fired(struct tti_token_link *link)
 
 static void sleep_until_event(struct waiter *v, int64_t until_ns)
 {
-    struct timespec limit = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     /* acquire: pairs with notify. The count is read before the flags: an event after this load changes it, and then the
      * futex does not sleep. */
     uint32_t seen = atomic_load_explicit(&v->event_count, memory_order_acquire);
     if (!atomic_load_explicit(&v->ended, memory_order_acquire) &&
         !atomic_load_explicit(&v->fired, memory_order_acquire)) {
-        syscall(SYS_futex, &v->event_count, FUTEX_WAIT_BITSET_PRIVATE, seen, until_ns == TTI_NEVER ? NULL : &limit,
-                NULL, FUTEX_BITSET_MATCH_ANY);
+        tti_futex_sleep(&v->event_count, seen, until_ns);
     }
 }
 
