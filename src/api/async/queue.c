@@ -67,7 +67,7 @@ tutti_status tutti_queue_count(tutti_queue *queue, int64_t *count)
 
 tutti_status tutti_queue_pending(tutti_queue *queue, int64_t *count)
 {
-    return count ? get_number(queue, tti_queue_pending, count) : TUTTI_INVALID_ARGUMENT;
+    return count ? get_number(queue, tti_queue_poll, count) : TUTTI_INVALID_ARGUMENT;
 }
 
 tutti_status tutti_queue_clear_completed(tutti_queue *queue, int64_t *cleared)

@@ -262,11 +262,6 @@ int64_t tti_queue_poll(struct tti_queue *q)
     return open;
 }
 
-int64_t tti_queue_pending(struct tti_queue *q)
-{
-    return tti_queue_poll(q);
-}
-
 int64_t tti_queue_cancel_all(struct tti_queue *q)
 {
     int64_t too_late = 0;

@@ -17,13 +17,12 @@ void tti_queue_release(struct tti_queue *queue);
 /* What the public functions of these names do, after the checks of their arguments. limit_ms is -1 or more. */
 tutti_status tti_queue_enqueue(struct tti_queue *queue, tutti_work *work, tutti_error *error);
 int64_t tti_queue_count(struct tti_queue *queue);
-int64_t tti_queue_pending(struct tti_queue *queue);
 tutti_status tti_queue_status(struct tti_queue *queue, int64_t index, tutti_error *details);
 tutti_status tti_queue_result(struct tti_queue *queue, int64_t index, DLTensor *tensor, tutti_error *error);
 int64_t tti_queue_clear_completed(struct tti_queue *queue);
 int64_t tti_queue_cancel_all(struct tti_queue *queue);
 
-/* Polls every open member, for callers that never wait; how many have not ended. */
+/* tutti_queue_pending: polls every open member, for callers that never wait; how many have not ended. */
 int64_t tti_queue_poll(struct tti_queue *queue);
 
 /* Frees it, instead of a release: OK; BUSY if there is another user. */
