@@ -282,6 +282,9 @@ tutti_status tti_task_finish(struct tti_task *t)
         return TUTTI_OK;
     }
     record_end(t, status);
+    if (status != TUTTI_OK) {
+        tti_group_share_failure(g, t->op.lane);
+    }
     return status;
 }
 
