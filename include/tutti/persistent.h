@@ -69,7 +69,7 @@ TUTTI_API tutti_status tutti_persistent_start(tutti_persistent *persistent, tutt
 /**
  * Waits until all have ended. limit_ms: milliseconds, 0 (does not wait) or TUTTI_FOREVER. Returns as
  * tutti_persistent_run does, or BUSY at the limit: then it runs on. A second wait returns the same again. Threads may
- * wait together. BAD_STATE if it was never started; WOULD_DEADLOCK in a callback.
+ * wait together. BAD_STATE if it was never started; WOULD_DEADLOCK in a callback, also in that of its own end.
  */
 TUTTI_API tutti_status tutti_persistent_wait(tutti_persistent *persistent, int64_t limit_ms, tutti_error *error);
 

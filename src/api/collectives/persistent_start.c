@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "core/async/start.h"
+#include "core/async/work/pool.h"
+#include "core/async/work/stage.h"
 #include "core/async/work/work.h"
 #include "core/group/group_table.h"
 
@@ -214,6 +216,26 @@ static inline bool await_kept(struct tti_persistent *p)
     return ok;
 }
 
+/* Waits for one operation. OK: it has ended for every thread, so that another thread may start it again. BUSY at the
+ * limit. WOULD_DEADLOCK in a callback of the group, also in that of its own end, where tutti_work_wait returns at once.
+ * BAD_STATE: another waiting thread has released the works, which have all ended. */
+static tutti_status await(const struct tti_persistent *p, size_t i, int64_t limit_ms)
+{
+    tutti_status status = TUTTI_OK;
+    struct tti_work *w = tti_work_acquire(p->works[i], &status);
+    if (!w) {
+        return status;
+    }
+    status = tti_work_wait_limited(w, limit_ms);
+    if (tti_work_published(w)) {
+        status = TUTTI_OK;
+    } else if (status != TUTTI_BUSY) {
+        status = TUTTI_WOULD_DEADLOCK;
+    }
+    tti_work_drop(w);
+    return status;
+}
+
 __attribute__((noinline)) static tutti_status wait_slow(struct tti_persistent *p, int64_t limit_ms,
                                                         const char *function, tutti_error *error)
 {
@@ -227,17 +249,13 @@ __attribute__((noinline)) static tutti_status wait_slow(struct tti_persistent *p
     const int64_t until = tti_deadline_ns(tti_now_ns(), limit_ms);
     const bool running = tti_persistent_is(p, TTI_PERSISTENT_RUNNING); /* a snapshot: collect looks again */
     for (size_t i = 0; running && i < p->started; i++) {
-        const int64_t limit = tti_remaining_ms(until);
-        struct tti_work *kept = p->operations[i].kept;
-        status = kept ? tti_work_wait_limited(kept, limit) : tutti_work_wait(p->works[i], limit);
-        int32_t ended = 0;
-        if (status == TUTTI_BAD_STATE && tutti_work_test(p->works[i], &ended) == TUTTI_BAD_STATE) {
-            break; /* another waiting thread has released the works, which have all ended */
-        }
-        if ((status == TUTTI_BUSY || status == TUTTI_WOULD_DEADLOCK) &&
-            tutti_work_test(p->works[i], &ended) == TUTTI_OK && !ended) {
+        status = await(p, i, tti_remaining_ms(until));
+        if (status == TUTTI_BUSY || status == TUTTI_WOULD_DEADLOCK) {
             return tti_error_set(error, status, "%s: %s", function,
                                  status == TUTTI_BUSY ? "it has not ended" : "called from a callback of the group");
+        }
+        if (status != TUTTI_OK) {
+            break;
         }
     }
     return collect(p, error);

@@ -7,8 +7,8 @@
  *   persistent_run.c    run: the engine for each operation, or start and wait
  *
  * start, run and release have the object alone, by its handle (TTI_HANDLE_ALONE). So `works` changes only there, and
- * wait and cancel read it without the lock. The lock guards what the first wait behind the end changes. If all works
- * are kept and have ended OK, no wait changes anything.
+ * wait and cancel read it without the lock. The first wait behind the end takes the outcome and releases the works that
+ * are not kept, with the lock. If all works are kept and have ended OK, each wait only clears RUNNING, without it.
  */
 #ifndef TTI_API_COLLECTIVES_PERSISTENT_STATE_H
 #define TTI_API_COLLECTIVES_PERSISTENT_STATE_H
@@ -27,7 +27,7 @@
 /* Each of them keeps run from calling the engine at once. */
 enum {
     TTI_PERSISTENT_BY_WORKS = 1, /* an operation needs more than the engine; constant since init */
-    TTI_PERSISTENT_RUNNING = 2,  /* started, and its works not released; changes under the lock, or alone */
+    TTI_PERSISTENT_RUNNING = 2,  /* started, and no wait has found the end; set alone, cleared by any wait */
     TTI_PERSISTENT_FREED = 4     /* memory of one of its tensors has been freed */
 };
 
@@ -109,7 +109,6 @@ static inline struct tti_persistent *tti_persistent_hold_alone(tutti_persistent 
 /* Reports why the caller is not its only user, and returns that. */
 tutti_status tti_persistent_refuse_alone(tutti_persistent *handle, const char *function, tutti_error *error);
 
-/* relaxed, all three: the handle, the lock, or the program orders what the marks stand for */
 static inline bool tti_persistent_is(const struct tti_persistent *p, uint32_t mark)
 {
     /* acquire: pairs with the release in tti_persistent_unmark by a thread that has waited, and has seen the results */
@@ -118,6 +117,7 @@ static inline bool tti_persistent_is(const struct tti_persistent *p, uint32_t ma
 
 static inline void tti_persistent_mark(struct tti_persistent *p, uint32_t mark)
 {
+    /* relaxed: the handle, which the caller has alone, or the program orders what the mark stands for */
     atomic_fetch_or_explicit(&p->marks, mark, memory_order_relaxed);
 }
 

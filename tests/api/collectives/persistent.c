@@ -7,6 +7,7 @@
 #include <tutti/queue.h>
 
 #include "api/bad_inputs.h"
+#include "clock.h"
 #include "time_limits.h"
 
 #define RANKS 3
@@ -574,6 +575,52 @@ static void test_owned_handles(tutti_group *g, const tutti_call *call)
     EXPECT_OK(tutti_persistent_release(p, &e));
 }
 
+struct visit {
+    tutti_persistent *persistent;
+    _Atomic int started; /* the start has returned */
+    _Atomic int inside;  /* the handler has tried to wait */
+    _Atomic int tried;   /* another thread has tried to start it again */
+};
+
+static void wait_in_handler(const tutti_event *event, void *user)
+{
+    struct visit *v = user;
+    tutti_error e;
+    EXPECT(event->status == TUTTI_OK && await_count(&v->started, 1));
+    for (int64_t limit_ms = -1; limit_ms <= 1; limit_ms++) {
+        EXPECT_ERROR(&e, TUTTI_WOULD_DEADLOCK, "callback", tutti_persistent_wait(v->persistent, limit_ms, &e));
+    }
+    atomic_store(&v->inside, 1);
+    EXPECT(await_count(&v->tried, 1));
+}
+
+/* While the handler of its end runs, a run has not ended: no wait in the handler takes its outcome, and no thread starts
+ * it again. For kept works and others. */
+static void test_handler_of_own_end(tutti_group *g, const tutti_call *call)
+{
+    tutti_error e;
+    tutti_events *events = NULL;
+    int32_t value = 0;
+    tutti_persistent *p = make_sum(g, &value, call);
+    EXPECT_OK(tutti_events_create(g, &events, &e));
+    for (int run = 0; run < RUNS; run++) {
+        struct visit v = {.persistent = p};
+        int64_t listener = 0;
+        value = tutti_group_rank(g) + 1 + run;
+        EXPECT_OK(tutti_events_on_complete(events, wait_in_handler, &v, &listener, &e));
+        EXPECT_OK(tutti_persistent_start(p, &e));
+        atomic_store(&v.started, 1);
+        EXPECT(await_count(&v.inside, 1));
+        EXPECT_ERROR(&e, TUTTI_BAD_STATE, "it is running", tutti_persistent_start(p, &e));
+        atomic_store(&v.tried, 1);
+        EXPECT_OK(tutti_persistent_wait(p, TUTTI_FOREVER, &e));
+        EXPECT(value == RANKS * (RANKS + 1) / 2 + RANKS * run);
+        EXPECT_OK(tutti_events_remove(events, listener, &e));
+    }
+    EXPECT_OK(tutti_events_destroy(events, &e));
+    EXPECT_OK(tutti_persistent_release(p, &e));
+}
+
 static int32_t rank_main(tutti_group *g, void *user)
 {
     (void)user;
@@ -595,6 +642,8 @@ static int32_t rank_main(tutti_group *g, void *user)
     test_freed_memory(g);
     test_owned_handles(g, NULL);
     test_owned_handles(g, TUTTI_CALL(.operation_id = 7));
+    test_handler_of_own_end(g, NULL);
+    test_handler_of_own_end(g, TUTTI_CALL(.operation_id = 7));
     test_group_end(g);
     return 0;
 }

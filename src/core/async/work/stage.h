@@ -56,6 +56,13 @@ static inline bool tti_work_ended(const struct tti_work *w)
     return stage == TTI_STAGE_ENDED || (stage == TTI_STAGE_FINISHED && tti_in_callback_of(w));
 }
 
+/* Whether it has ended for every thread, so that a kept work may be started again. */
+static inline bool tti_work_published(const struct tti_work *w)
+{
+    /* acquire: pairs with the release in tti_work_publish; the thread that ended it is done with it */
+    return tti_stage(atomic_load_explicit(&w->state, memory_order_acquire)) == TTI_STAGE_ENDED;
+}
+
 /* Sleeps until the state differs from `seen` or until_ns. Without the SLEEPER flag in `seen` it only sets the flag and
  * returns: the caller then checks once more what it waits for. */
 void tti_work_sleep(struct tti_work *w, uint32_t seen, int64_t until_ns);
