@@ -113,7 +113,6 @@ tutti_status Call::round(const CallRecord &own, const Plan *plan)
             const bool sends = r != group.rank && op->failed == TUTTI_OK && eager.bytes <= group.eager;
             bytes = sends ? eager.bytes : 0;
             record.sends = plan->in_pairs ? eager.bytes : 0;
-            record.expects = plan->in_pairs ? plan->in[peer].bytes : 0;
             if (bytes > 0) {
                 std::memcpy(to + sizeof(record), eager.at, bytes);
             }
