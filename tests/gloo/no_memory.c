@@ -2,7 +2,7 @@
 /*
  * No memory on one rank. For the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks,
  * and no value written; that rank has no data to send, and with memory again the group works. For the engine's scratch
- * memory: a sentence that is not about the tensor. At any allocation while messages are posted: no rank waits in vain,
+ * memory: a sentence that is not about the tensor, and with memory again the same call works. At any allocation while messages are posted: no rank waits in vain,
  * and nothing uses the messages after the call. At any allocation of any thread during a large all_reduce, Gloo's
  * thread included: NO_MEMORY there, and every rank suspects that rank.
  */
@@ -127,6 +127,43 @@ static void lack_scratch(tutti_group *world, int32_t rank, int n)
     EXPECT_OK(tutti_group_destroy(g, NULL));
 }
 
+static tutti_status sum(tutti_group *g, float *values, tutti_error *e)
+{
+    const int64_t count = LARGE * RANKS;
+    DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = 1;
+    }
+    return tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = e));
+}
+
+/* A call from the call cache has no scratch memory once. A larger call before it has freed that of the lane. */
+static void lack_scratch_once(tutti_group *g, int32_t rank)
+{
+    enum { ROWS = 8 };
+    static float values[LARGE * RANKS];
+    static float part[ROWS * LARGE];
+    static float joined[ROWS * LARGE * RANKS];
+    const int64_t part_shape[2] = {ROWS, LARGE};
+    const int64_t joined_shape[2] = {ROWS, (int64_t)LARGE * RANKS};
+    const DLTensor in = tutti_tensor_nd(part, 2, part_shape, TUTTI_F32);
+    DLTensor out = tutti_tensor_nd(joined, 2, joined_shape, TUTTI_F32);
+    const tutti_status lacks = rank == 1 ? TUTTI_NO_MEMORY : TUTTI_MISMATCH;
+    const char *why = rank == 1 ? "scratch memory" : "rank 1";
+    tutti_error e;
+    for (int i = 0; i < 4; i++) {
+        EXPECT_ERROR(&e, TUTTI_OK, "", sum(g, values, &e));
+    }
+    fails_from = rank == 1 ? 65536 : SIZE_MAX;
+    EXPECT_ERROR(&e, lacks, why, tutti_all_gather(g, &in, &out, 1, TUTTI_CALL(.error = &e)));
+    EXPECT_ERROR(&e, lacks, why, sum(g, values, &e));
+    fails_from = SIZE_MAX;
+    for (int i = 0; i < 2; i++) {
+        EXPECT_ERROR(&e, TUTTI_OK, "", sum(g, values, &e));
+        EXPECT(values[0] == RANKS && values[LARGE * RANKS - 1] == RANKS);
+    }
+}
+
 static void run(int32_t rank, void *user)
 {
     int64_t count = COUNT;
@@ -147,6 +184,7 @@ static void run(int32_t rank, void *user)
     EXPECT(x[0] == 1 && x[2 * COUNT - 2] == 1);
     EXPECT_OK(tutti_all_reduce(g, &t, &t, TUTTI_SUM, TUTTI_CALL(.error = &e)));
     EXPECT(x[0] == RANKS && x[1] == 1 && x[2 * COUNT - 2] == RANKS);
+    lack_scratch_once(g, rank);
     for (int n = 1; n <= SCRATCHES; n++) {
         lack_scratch(g, rank, n);
     }

@@ -31,7 +31,7 @@ std::string list_of(const std::vector<int> &ranks)
 } // namespace
 
 Call::Call(Group &g, tutti_op *o, tutti_error *e)
-    : group(g), lane(g.lane[static_cast<size_t>(o->lane)]), op(o), error(e),
+    : group(g), lane(g.lane[static_cast<size_t>(o->lane)]), op(o), error(e), failed(o->failed),
       started_ns_(o->begun_ns != 0 ? o->begun_ns : tti_now_ns()),
       deadline_ns_(tti_deadline_ns(started_ns_, o->timeout_ms))
 {
@@ -110,7 +110,7 @@ tutti_status Call::round(const CallRecord &own, const Plan *plan)
         if (plan) {
             const Span &eager = plan->out[peer];
             /* a rank that cannot take part may have no tensor; its record ends the call on all ranks */
-            const bool sends = r != group.rank && op->failed == TUTTI_OK && eager.bytes <= group.eager;
+            const bool sends = r != group.rank && failed == TUTTI_OK && eager.bytes <= group.eager;
             bytes = sends ? eager.bytes : 0;
             record.sends = plan->in_pairs ? eager.bytes : 0;
             if (bytes > 0) {
@@ -156,7 +156,7 @@ tutti_status Call::entry_barrier(const Plan &plan)
     }
     own.call = static_cast<uint64_t>(op->sequence);
     own.scale = op->scale;
-    own.failed = op->failed;
+    own.failed = failed;
     own.decision = -1;
     tti_descriptor_make(op, group.size, own.descriptor);
     if ((op->flags & TUTTI_CANCELLABLE) && !tti_kind_waits_for_all(op->kind)) {
@@ -212,8 +212,12 @@ tutti_status Call::compare()
         }
         cancelled = cancelled < 0 && other.failed == TUTTI_CANCELLED ? r : cancelled;
     }
-    if (own.failed != TUTTI_OK && own.failed != TUTTI_CANCELLED) {
-        return op->failed;
+    if (failed != TUTTI_OK && failed != TUTTI_CANCELLED) {
+        /* scratch has written its own sentence */
+        return op->failed == TUTTI_OK
+                   ? failed
+                   : tti_error_set(error, failed, "%s: rank %d cannot take part: %s", tutti_operation_name(op->kind),
+                                   group.rank, tutti_status_string(failed));
     }
     if (cancelled >= 0) {
         tti_error_set(error, TUTTI_CANCELLED, "rank %d cancelled call %" PRId64 " of lane %d (%s) on all ranks",
@@ -359,8 +363,8 @@ unsigned char *Call::scratch(size_t bytes)
             lane.scratch = std::vector<unsigned char>(); /* frees the old memory first; its content is not needed */
             lane.scratch.resize(bytes);
         } catch (const std::exception &) { /* bad_alloc, or length_error */
-            op->failed = tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for %zu bytes of scratch memory",
-                                       tutti_operation_name(op->kind), bytes);
+            failed = tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for %zu bytes of scratch memory",
+                                   tutti_operation_name(op->kind), bytes);
             return nullptr;
         }
     }

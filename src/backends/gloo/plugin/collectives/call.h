@@ -71,6 +71,9 @@ class Call
     Lane &lane;
     tutti_op *const op;
     tutti_error *const error;
+    /* The status for which this rank cannot take part, or OK. Not in the op: the call cache keeps that for the next
+     * call. */
+    tutti_status failed;
 
     /* Exchanges the records and compares them. MISMATCH and CANCELLED leave the group usable. */
     tutti_status entry_barrier(const Plan &plan);

@@ -161,7 +161,7 @@ tutti_status run_gather(Call &c)
     if (receives) {
         const size_t packed = packed_bytes(c, parts);
         unsigned char *memory = packed > 0 ? c.scratch(packed) : nullptr;
-        if (op->failed == TUTTI_OK) {
+        if (c.failed == TUTTI_OK) {
             m.joined(parts, &m.plan.in, &memory, false);
         }
         m.unpack = parts.are_whole() ? nullptr : &parts;
@@ -177,7 +177,7 @@ tutti_status run_scatter(Call &c)
     if (m.is_root()) {
         const size_t packed = packed_bytes(c, parts);
         unsigned char *memory = packed > 0 ? c.scratch(packed) : nullptr;
-        if (op->failed == TUTTI_OK) {
+        if (c.failed == TUTTI_OK) {
             m.joined(parts, &m.plan.out, &memory, true);
         }
     }
@@ -196,7 +196,7 @@ tutti_status run_all_to_all(Call &c)
     m.plan.in_pairs = op->send_parts.counts != nullptr;
     const size_t packed = packed_bytes(c, from) + packed_bytes(c, to);
     unsigned char *memory = packed > 0 ? c.scratch(packed) : nullptr;
-    if (op->failed == TUTTI_OK) {
+    if (c.failed == TUTTI_OK) {
         m.joined(from, &m.plan.out, &memory, true);
         m.joined(to, &m.plan.in, &memory, false);
     }

@@ -355,7 +355,7 @@ tutti_status run_reduce_scatter(Reduction &job)
         made = job.c.scratch(packed) != nullptr;
     }
     unsigned char *to = job.c.lane.scratch.data();
-    for (size_t r = 0; r < job.part.size() && packed > 0 && made && op->failed == TUTTI_OK; r++) {
+    for (size_t r = 0; r < job.part.size() && packed > 0 && made && job.c.failed == TUTTI_OK; r++) {
         parts.copy_out(static_cast<int>(r), to);
         job.part[r].at = to;
         to += up_to_64(job.part[r].bytes);
