@@ -173,6 +173,29 @@ static void dies_silent(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
+/* Ranks that probe for a message from a rank that dies, in a loop or with one call. */
+static void dies_probed(int32_t rank, void *user)
+{
+    const bool loops = *(const int64_t *)user != 0;
+    tutti_group *world = join_all(rank);
+    tutti_error error;
+    tutti_status status = TUTTI_OK;
+    int32_t found = 0;
+    if (rank == LAST) {
+        _exit(0);
+    }
+    while (loops && status == TUTTI_OK && !found) {
+        status = tutti_probe(world, LAST, TUTTI_ANY_TAG, &found, NULL, &error);
+        sched_yield();
+    }
+    if (!loops) {
+        status = tutti_probe_wait(world, LAST, TUTTI_ANY_TAG, TUTTI_CALL(.error = &error), NULL);
+    }
+    EXPECT(status == TUTTI_PEER_DEAD || status == TUTTI_REVOKED);
+    EXPECT(error.suspect == LAST && strstr(error.message, "probe of rank 2"));
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
 /* A rank waits for a message from any rank. One rank leaves, then the last one dies, or leaves as well. */
 static void receives_from_any(int32_t rank, void *user)
 {
@@ -313,6 +336,8 @@ int main(void)
     in_processes("exits", exits, 0);
     in_processes("child-exits", child_exits, 0);
     in_processes("dies-silent", dies_silent, 0);
+    in_processes("dies-probed", dies_probed, 0);
+    in_processes("dies-probed-in-a-loop", dies_probed, 1);
     in_processes("any-dies", receives_from_any, 1);
     in_processes("any-leaves", receives_from_any, 0);
     in_processes("sends-and-leaves", sends_and_leaves, 0);

@@ -110,6 +110,8 @@ class Messages
     void end_by_exception(const std::exception &e, Posting &p);
     void end_late(Posting &p);
     int lost_peer(int from) const;
+    int settled_lost_peer(int from);
+    const IncomingMessage *find_unexpected(const tutti_op &wanted) const;
     void end_lost(Posting &p);
     tutti_status result(Posting &p, tutti_error *error);
 

@@ -12,7 +12,7 @@ namespace tti
 
 static std::string text_of(const tutti_op &op)
 {
-    std::string text = op.kind == TUTTI_OP_SEND ? "send to " : "recv from ";
+    std::string text = op.kind == TUTTI_OP_SEND ? "send to " : op.kind == TUTTI_OP_PROBE ? "probe of " : "recv from ";
     text += op.root == TUTTI_ANY_SOURCE ? "any rank" : "rank " + std::to_string(op.root);
     return text + (op.p2p_tag == TUTTI_ANY_TAG ? ", any tag" : ", tag " + std::to_string(op.p2p_tag));
 }
@@ -75,26 +75,31 @@ int Messages::lost_peer(int from) const
     return others == 0 ? left : -1;
 }
 
+/* The same, after the notifications of which ranks have left, and with all messages that arrived before the loss. */
+int Messages::settled_lost_peer(int from)
+{
+    if (!group_.mesh || lost_peer(from) < 0) {
+        return -1;
+    }
+    group_.poll_notifications();
+    const int lost = lost_peer(from);
+    if (lost >= 0) {
+        progress();
+    }
+    return lost;
+}
+
 /* Under the lock. Ends the posting if it waits for a rank whose connection is lost. Messages that arrived before are
  * delivered. */
 void Messages::end_lost(Posting &p)
 {
     for (size_t i = 0; i < p.requests.size() && p.open > 0; i++) {
         const Request &r = p.requests[i];
-        if (r.done || !group_.mesh) {
+        if (r.done) {
             continue;
         }
-        const int from = r.received.size != 0 ? r.received.source : r.op->root;
-        if (lost_peer(from) < 0) {
-            continue;
-        }
-        group_.poll_notifications(); /* which ranks have left */
-        const int lost = lost_peer(from);
-        if (lost < 0) {
-            continue;
-        }
-        progress();
-        if (!r.done) {
+        const int lost = settled_lost_peer(r.received.size != 0 ? r.received.source : r.op->root);
+        if (lost >= 0 && !r.done) {
             end_all(p, group_.fail_by_lost_peer(lost, text_of(*r.op), &p.error));
         }
     }
@@ -284,28 +289,41 @@ tutti_status Messages::end(Posting *p, tutti_error *error)
     return result(*p, error);
 }
 
+/* Under the lock. The oldest message that matches and has no receive; NULL: none. */
+const IncomingMessage *Messages::find_unexpected(const tutti_op &wanted) const
+{
+    const auto i = std::find_if(unexpected_.begin(), unexpected_.end(),
+                                [&wanted](const IncomingMessage &incoming) { return matches(wanted, incoming); });
+    return i == unexpected_.end() ? nullptr : &*i;
+}
+
+/* A rank that probes in a loop learns of a death, as a rank that waits does. A peer that has left is no error, as on
+ * every backend. */
 tutti_status Messages::probe(int32_t peer, int32_t tag, int32_t *found, tutti_message *message, tutti_error *error)
 {
     tutti_op wanted{};
+    wanted.kind = TUTTI_OP_PROBE;
     wanted.root = peer;
     wanted.p2p_tag = tag;
     group_.poll_notifications();
-    tutti_status status = group_.check(error);
+    const tutti_status status = group_.check(error);
     if (status != TUTTI_OK) {
         return status;
     }
     const std::lock_guard<std::mutex> guard(lock_);
     progress();
-    *found = 0;
-    for (const IncomingMessage &incoming : unexpected_) {
-        if (matches(wanted, incoming)) {
-            if (message) {
-                fill_message(incoming, message);
-            }
-            *found = 1;
-            break;
+    const IncomingMessage *incoming = find_unexpected(wanted);
+    if (!incoming) {
+        const int lost = settled_lost_peer(peer);
+        incoming = find_unexpected(wanted);
+        if (!incoming && lost >= 0 && !group_.has_left(lost)) {
+            return group_.fail_by_lost_peer(lost, text_of(wanted), error);
         }
     }
+    if (incoming && message) {
+        fill_message(*incoming, message);
+    }
+    *found = incoming ? 1 : 0;
     return TUTTI_OK;
 }
 
