@@ -2,10 +2,13 @@
 /*
  * Ranks that are late, leave, or die, in groups over Gloo. An alarm ends a rank that hangs.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "api/group/init_processes.h"
@@ -293,6 +296,72 @@ static void child_exits(int32_t rank, void *user)
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
+enum child { SPAWNED, FORKED, CLONED };
+
+extern char **environ;
+static int keeper[2]; /* a pipe: children read from it until the test closes its other end */
+
+/* Starts a process that keeps what it has inherited from this rank until the test closes the pipe. */
+static void start_child(enum child how)
+{
+    pid_t child = -1;
+    if (how == SPAWNED) {
+        char *words[] = {"cat", NULL};
+        posix_spawn_file_actions_t actions;
+        EXPECT(posix_spawn_file_actions_init(&actions) == 0);
+        EXPECT(posix_spawn_file_actions_adddup2(&actions, keeper[0], STDIN_FILENO) == 0);
+        EXPECT(posix_spawnp(&child, "cat", &actions, NULL, words, environ) == 0);
+        posix_spawn_file_actions_destroy(&actions);
+    } else {
+        child = how == FORKED ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* which runs no handlers */
+    }
+    if (child == 0) {
+        char end;
+        syscall(SYS_close, keeper[1]);
+        syscall(SYS_read, keeper[0], &end, sizeof(end));
+        syscall(SYS_exit_group, 0);
+    }
+    EXPECT(child > 0);
+}
+
+/* Sockets of this process that a program gets that it executes. */
+static int inherited_sockets(void)
+{
+    struct stat what;
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        count += fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode) && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+    }
+    return count;
+}
+
+/* A process that a rank has started outlives it, and does not keep its connections open. The rank dies, or, if the
+ * process is a copy of it that no handler of forks has seen, ends by exit(). */
+static void has_child(int32_t rank, void *user)
+{
+    const enum child how = (enum child) * (const int64_t *)user;
+    const tutti_status wanted = how == CLONED ? TUTTI_PEER_LEFT : TUTTI_PEER_DEAD;
+    const int sockets = inherited_sockets();
+    float x = 0;
+    const int64_t one = 1;
+    DLTensor t = tutti_tensor_1d(&x, &one, TUTTI_F32);
+    tutti_group *world = join_all(rank);
+    tutti_error error;
+    EXPECT(inherited_sockets() == sockets);
+    if (rank == LAST) {
+        start_child(how);
+        if (how == CLONED) {
+            return;
+        }
+        _exit(test_result());
+    }
+    const tutti_status status =
+        tutti_recv(world, &t, LAST, 1, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &error), NULL);
+    EXPECT(status == wanted || status == TUTTI_REVOKED);
+    EXPECT(tutti_group_error(world, &error) == TUTTI_OK && error.status == wanted && error.suspect == LAST);
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
 /* Sent data arrive, though the sender leaves at once. */
 static void sends_and_leaves(int32_t rank, void *user)
 {
@@ -318,6 +387,14 @@ static void in_processes(const char *what, process_function function, int64_t co
     test_processes(what, RANKS, function, &count);
 }
 
+static void with_child(const char *what, enum child how)
+{
+    EXPECT(pipe2(keeper, O_CLOEXEC) == 0);
+    in_processes(what, has_child, how);
+    close(keeper[0]);
+    close(keeper[1]);
+}
+
 int main(void)
 {
     test_stand_alone();
@@ -335,6 +412,9 @@ int main(void)
     in_processes("leaves", leaves, 0);
     in_processes("exits", exits, 0);
     in_processes("child-exits", child_exits, 0);
+    with_child("dies-before-spawned", SPAWNED);
+    with_child("dies-before-forked", FORKED);
+    with_child("exits-before-cloned", CLONED);
     in_processes("dies-silent", dies_silent, 0);
     in_processes("dies-probed", dies_probed, 0);
     in_processes("dies-probed-in-a-loop", dies_probed, 1);

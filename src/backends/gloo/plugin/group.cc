@@ -73,7 +73,8 @@ void remove_open(const Group *g)
 
 /*
  * exit() with open groups: their ranks leave, they have not died. Peers look whether a rank has left only when its
- * connection is lost, so they need not learn the moment. A group that another thread destroys stays in the list until
+ * connection is lost, so they need not learn the moment. The connection ends here, for it outlives this process if
+ * another one has its socket, such as a child by clone() that has not yet executed a program. A group that another thread destroys stays in the list until
  * its data have been sent.
  */
 __attribute__((destructor)) void leave_at_exit()
@@ -85,6 +86,7 @@ __attribute__((destructor)) void leave_at_exit()
     }
     for (Group *g = open_groups; g; g = g->next_open) {
         g->await_sent(tti_deadline_ns(begun, g->has_failed() ? LINGER_FAILED_MS : LINGER_EXIT_MS));
+        g->hang_up();
     }
 }
 
@@ -203,6 +205,15 @@ void Group::await_sent(int64_t until_ns) noexcept
         while (r != rank && !mesh->is_lost(r) && mesh->pair(r)->is_sending() && tti_now_ns() < until_ns) {
             mesh->doorbell.wait(mesh->doorbell.value(),
                                 tti_now_ns() + 500000); /* an acknowledgement rings no doorbell */
+        }
+    }
+}
+
+void Group::hang_up() noexcept
+{
+    for (int r = 0; r < size; r++) {
+        if (r != rank) {
+            mesh->pair(r)->hang_up();
         }
     }
 }

@@ -128,6 +128,8 @@ class Group
     void leave() noexcept;
     /* Returns when the other hosts' kernels have all sent data, or at that time. */
     void await_sent(int64_t until_ns) noexcept;
+    /* Ends what this rank sends, so that the other ranks lose their connections with it. */
+    void hang_up() noexcept;
 
     Group *next_open = nullptr; /* under the lock of the open groups */
 

@@ -2,6 +2,7 @@
 /* Gloo's connections, extended: see mesh.h. Gloo calls the overridden functions of Pair with the pair's lock. */
 #include "backends/gloo/plugin/transport/mesh.h"
 
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -56,6 +58,20 @@ constexpr long PAUSE_NS = 10000; /* the kernel adds about 50 us */
 constexpr int PAUSES = 20;
 constexpr size_t MOST_NOTICES = 6; /* in one packet with data */
 
+/*
+ * A process that a rank has started must not keep its connections open: the kernel would not end them when the rank
+ * dies, and its peers would wait until their deadlines. Gloo opens its sockets without this flag.
+ */
+void close_at_exec(int fd)
+{
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+/* The meshes of this process. A change of the list is one store, so the child of a fork finds a complete list, whatever
+ * the other threads of the parent did. */
+std::atomic<Mesh *> meshes{nullptr};
+std::mutex meshes_lock; /* of changes */
+
 /* What is not yet sent of an operation's head. */
 iovec rest_of(tcp::Op &op)
 {
@@ -99,6 +115,7 @@ size_t Buffer::sent()
 Pair::Pair(Mesh *mesh, tcp::Device *device, int rank, std::chrono::milliseconds timeout)
     : tcp::Pair(mesh, device, rank, timeout), mesh_(mesh)
 {
+    close_at_exec(fd_); /* it listens */
 }
 
 /*
@@ -344,6 +361,12 @@ bool Pair::discard()
 void Pair::changeState(state next) noexcept
 {
     const bool lost = next == CLOSED && state_ != CLOSED;
+    if (next == CONNECTING || next == CONNECTED) {
+        close_at_exec(fd_);
+        connection_.store(fd_);
+    } else if (next == CLOSED) {
+        connection_.store(-1); /* before another file can get the number */
+    }
     tcp::Pair::changeState(next);
     if (lost) {
         mesh_->record_loss(rank_, ex_);
@@ -378,6 +401,14 @@ void Pair::end_stream()
     ::shutdown(fd_, SHUT_WR);
 }
 
+void Pair::close_in_child()
+{
+    const int fd = connection_.load();
+    if (fd >= 0) {
+        ::close(fd);
+    }
+}
+
 bool Pair::is_sending()
 {
     const std::lock_guard<std::mutex> guard(m_);
@@ -391,11 +422,36 @@ Mesh::Mesh(std::shared_ptr<tcp::Device> served_by, int own, int ranks)
     : tcp::Context(std::move(served_by), own, ranks), lost_(static_cast<size_t>(ranks)),
       why_(static_cast<size_t>(ranks))
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, [] { pthread_atfork(nullptr, nullptr, close_in_child); });
+    const std::lock_guard<std::mutex> guard(meshes_lock);
+    next_.store(meshes.load());
+    meshes.store(this);
 }
 
 Mesh::~Mesh()
 {
     shut(); /* while the pairs still have their overridden functions */
+    const std::lock_guard<std::mutex> guard(meshes_lock);
+    std::atomic<Mesh *> *link = &meshes;
+    while (link->load() != this) {
+        link = &link->load()->next_;
+    }
+    link->store(next_.load());
+}
+
+/* In the child of a fork the meshes are the parent's. Gloo's thread and the thread that held the lock are not there. */
+void Mesh::close_in_child()
+{
+    for (Mesh *mesh = meshes.load(); mesh; mesh = mesh->next_.load()) {
+        for (auto &pair : mesh->pairs_) {
+            if (pair) {
+                static_cast<Pair *>(pair.get())->close_in_child();
+            }
+        }
+    }
+    meshes.store(nullptr);
+    new (&meshes_lock) std::mutex;
 }
 
 std::unique_ptr<gloo::transport::Pair> &Mesh::createPair(int peer)

@@ -5,6 +5,7 @@
  *     all connections at a timeout, and do not return when a peer dies during a transfer;
  *   - the notices by which Gloo announces a send or a receive wait for the data behind them, and leave in one packet;
  *   - the loss of a connection is recorded with Gloo's text at once, also if no thread waits;
+ *   - no process that this rank starts or forks keeps a connection open;
  *   - no exception leaves Gloo's thread, where it would end the process, and no write raises SIGPIPE;
  *   - a connection outlives a lack of memory, which is recorded apart: it is this rank's failure, not the peer's;
  *   - data that arrive after the group has failed are discarded. Otherwise they would keep Gloo's thread busy.
@@ -64,6 +65,8 @@ class Pair : public gloo::transport::tcp::Pair
     void shut();
     /* Ends what this rank sends, so that the peer loses the connection. Needs no memory. */
     void hang_up();
+    /* In the child of a fork: closes its copy of the connection's socket. */
+    void close_in_child();
     /* Whether sent data have not yet reached the other host's kernel. */
     bool is_sending();
 
@@ -86,7 +89,8 @@ class Pair : public gloo::transport::tcp::Pair
     /* Notices that leave with the next operation, or at flush; only while Gloo's queue is empty. Under the pair's
      * lock. */
     std::deque<gloo::transport::tcp::Op> waiting_;
-    bool hung_up_ = false; /* nothing more is sent; under the pair's lock */
+    bool hung_up_ = false;            /* nothing more is sent; under the pair's lock */
+    std::atomic<int> connection_{-1}; /* the connection's socket, for the child of a fork */
 };
 
 /* The connections of this rank to all other ranks of a group. */
@@ -121,6 +125,9 @@ class Mesh : public gloo::transport::tcp::Context
     std::atomic<int> connecting{-1}; /* relaxed: the rank to which a connection is being made, for an error's text */
 
   private:
+    static void close_in_child();
+
+    std::atomic<Mesh *> next_{nullptr}; /* in the list of this process */
     std::vector<std::atomic<bool>> lost_;
     std::atomic<bool> discards_{false};
     std::atomic<int> without_memory_{-1}; /* relaxed: nothing else is published with it */
