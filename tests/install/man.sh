@@ -35,8 +35,17 @@ for name in $(lacking); do
     fail "$name has no page"
 done
 [ "$(nm -D --defined-only "$build/libtutti.so" | grep -c ' T tutti_')" -gt 100 ] || fail "hardly any function is exported"
-for command in "" $("$build/tutti" --help | sed -n 's/^  \([a-z]*\)  .*/-\1/p'); do
-    grep -q '^\.SH OPTIONS\|^\.SH DESCRIPTION' "man1/tutti$command.1" || fail "tutti$command has no page"
+commands=$("$build/tutti" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+for command in "" $commands; do
+    grep -q '^\.SH OPTIONS\|^\.SH DESCRIPTION' "man1/tutti${command:+-}$command.1" || fail "tutti $command has no page"
+done
+for command in $commands; do # an example is a line, in --help and in the page
+    "$build/tutti" "$command" --help | sed '1,/^Examples:$/d' >"$work/examples"
+    [ -s "$work/examples" ] || fail "tutti $command has no examples"
+    grep -v '^  \|:$' "$work/examples" && fail "tutti $command --help breaks an example"
+    sed -i 's/^ *//' "$work/examples"
+    mandoc -T utf8 "man1/tutti-$command.1" | sed 's/.\x08//g; s/^ *//' >"$work/text"
+    grep -Fxvf "$work/text" "$work/examples" >"$work/missing" && fail "not lines of tutti-$command(1): $(cat "$work/missing")"
 done
 grep -q 'ranks.*=' man1/tutti-run.1 || fail "tutti-run(1) does not describe --ranks"
 

@@ -48,8 +48,8 @@ static const char argp_doc[] =
     "Examples:\n"
     "  tutti trace dump --pid 4711\n"
     "  tutti run -n 4 --trace records ./train; tutti trace dump records\n"
-    "  tutti trace dump --format json records | python3 -m tutti.flight_records trace_\n"
-    "  tutti trace dump --format chrome -o timeline.json node0/records node1/records\n"
+    "  tutti trace dump --format json DIR | python3 -m tutti.flight_records t_\n"
+    "  tutti trace dump --format chrome -o t.json node0/DIR node1/DIR\n"
     "  tutti trace metrics --job run-4711-0123456789abcdef";
 
 static void note_source(struct request *w, const char *kind, const char *name, bool good, const char *why)
