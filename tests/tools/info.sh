@@ -55,7 +55,7 @@ check_equal "$(ls -A "$work/cache" 2>/dev/null)" "" "calibrate=off leaves no fil
 TUTTI_ENGINE_CALIBRATE=off TUTTI_ENGINE_ONE_SHOT=3K TUTTI_ENGINE_STREAM_BYTES=5M run_tutti info
 check_line out '^ +8 +[0-9]+ +3K .* 5M$' "settings go before the machine"
 TUTTI_ENGINE_CALIBRATE=auto run_tutti info --calibrate
-check_status 0 "info --calibrate"
+grep -q '^  note  *nothing could be measured' "$work/out" || check_status 0 "info --calibrate"
 check_line out '^  source +(measured now|built in)$' "info --calibrate"
 if ls "$work"/cache/machine-* >/dev/null 2>&1; then
     check_line out "^  file +$work/cache/machine-[0-9a-f]{16}\$" "info --calibrate"
@@ -73,6 +73,20 @@ check_status 0 "no place for a file"
 check_line out '^  note +.' "no place for a file"
 TUTTI_ENGINE_CALIBRATE=never run_tutti info
 check_line out '^  error +TUTTI_ENGINE_CALIBRATE is "never"' "a bad word"
+TUTTI_ENGINE_CALIBRATE=never run_tutti info --calibrate
+check_status 1 "--calibrate with a bad setting"
+check_line err '^tutti info: --calibrate: TUTTI_ENGINE_CALIBRATE is "never"' "--calibrate with a bad setting"
+# Without memory for it. A sanitizer's program does not start then.
+if (ulimit -v 20000 && "$tutti" --version) >/dev/null 2>&1; then
+    for words in "info --calibrate" "info --calibrate --json"; do
+        (ulimit -v 20000; TUTTI_ENGINE_CALIBRATE=auto "$tutti" $words >"$work/out" 2>"$work/err" </dev/null)
+        status=$?
+        check_status 1 "no memory, $words"
+        check_line err '^tutti info: --calibrate: nothing could be measured: ' "no memory, $words"
+        check_line out '^( *"source": "built in",|  source +built in)$' "no memory, $words"
+        check_no_line out '^ *("measured_s": [0-9]|measured )' "no memory, $words"
+    done
+fi
 export TUTTI_ENGINE_CALIBRATE=off
 
 run_tutti info --what
@@ -80,6 +94,11 @@ check_status 2 "unknown option"
 run_tutti info word
 check_status 2 "unknown word"
 check_line err "'word' is not an option" "unknown word"
+for words in --json --config --calibrate; do
+    run_tutti info --group $words
+    check_status 2 "--group $words"
+    check_line err "^tutti info: --group describes only the group, as text: leave out $words\$" "--group $words"
+done
 
 "$tutti" info >/dev/full 2>"$work/err"
 status=$?

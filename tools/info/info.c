@@ -24,7 +24,7 @@ static const struct argp_option argp_options[] = {
     {"config", OPTION_CONFIG, NULL, 0,
      "Also show the settings: key, value, default, environment variable, meaning, bounds", 0},
     {"group", OPTION_GROUP, NULL, 0,
-     "Join the job that the environment describes, and describe only its group; on all ranks of the job", 0},
+     "Join the job that the environment describes, and describe only its group, as text; on all ranks of the job", 0},
     {"json", OPTION_JSON, NULL, 0, "Print as JSON", 0},
     {"plugin", OPTION_PLUGIN, "FILE", 0, "Load the backend in this plug-in file, and show it among the others", 0},
     {0},
@@ -52,9 +52,28 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case ARGP_KEY_ARG:
         argp_error(state, "'%s' is not an option; tutti info takes no other arguments", argument);
         return 0;
+    case ARGP_KEY_END:
+        if (choices->group && (choices->json || choices->config || choices->calibrate)) {
+            argp_error(state, "--group describes only the group, as text: leave out %s",
+                       choices->json     ? "--json"
+                       : choices->config ? "--config"
+                                         : "--calibrate");
+        }
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
+}
+
+/* Whether this process measured the machine; if not, prints why. */
+static bool was_measured(const struct tti_info *info)
+{
+    if (info->calibration.source == TTI_CALIBRATE_MEASURED) {
+        return true;
+    }
+    fprintf(stderr, "tutti info: --calibrate: %s\n",
+            info->settings_error.status != TUTTI_OK ? info->settings_error.message : info->calibration.note);
+    return false;
 }
 
 /* What tutti_group_describe says of the job's group. */
@@ -81,6 +100,8 @@ int tutti_tool_info(int argc, char **argv)
     static const char doc[] =
         "Show the version, the CPU, all backends with the reason if one cannot be used, the world that the launcher "
         "described in the environment, the measured costs of this machine, and the thresholds computed from them.\v"
+        "Exit code: 0; 1 if the output cannot be written, --calibrate could measure nothing, or the group of --group "
+        "cannot be made; 2 if the command line is wrong.\n\n"
         "Examples:\n"
         "  tutti info\n"
         "  tutti info --json | jq -r '.backends[] | select(.available) | .name'\n"
@@ -108,11 +129,11 @@ int tutti_tool_info(int argc, char **argv)
     } else {
         tti_info_print_text(info, choices.config);
     }
-    tti_settings_release(info->settings);
-    free(info);
     if (!good) {
         fprintf(stderr, "tutti info: cannot write the output\n");
-        return EXIT_FAILURE;
     }
-    return EXIT_SUCCESS;
+    good = (!choices.calibrate || was_measured(info)) && good;
+    tti_settings_release(info->settings);
+    free(info);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -52,6 +52,7 @@ static void measure(const struct tti_machine *machine, struct tti_calibration *c
             c->note, sizeof(c->note), "%s",
             "nothing could be measured: no memory, no threads, or busy CPUs; `tutti info --calibrate` tries again");
         c->source = TTI_CALIBRATE_BUILT_IN; /* but for the caches and the model, which need no measurement */
+        c->profile.measured_s = 0;
         tti_profile_complete(&c->profile);
         return;
     }
