@@ -169,24 +169,47 @@ def entry(member, op, group, sequence, name):
             "retired": op["state"] != "started", "timeout_ms": 0, "is_p2p": is_message, "frames": []}
 
 
-def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print("usage: tutti trace dump --format json DIR | python3 -m tutti.flight_records PREFIX", file=sys.stderr)
-        return 2
-    text = sys.stdin.read()
-    if not text.strip():
-        print("flight_records: the input is empty; tutti trace dump has said why", file=sys.stderr)
-        return 1
+def fail(why):
+    print(f"flight_records: {why}", file=sys.stderr)
+    return 1
+
+
+def dumps(text):
+    """The files' contents, by rank; an exception of NOT_RECORDS if the text is something else."""
     job = Job(json.loads(text)["ranks"])
     hosts = {}
     for record in job.records:
         ranks = [group["world_rank"] for group in record["groups"]]
         for rank in ranks or [record["rank"]]:  # the analyser needs a file of a rank that has done nothing
             hosts.setdefault(rank, record["host"])
-    for rank, host in hosts.items():
-        if rank >= 0:
-            with open(f"{sys.argv[1]}{rank}", "wb") as file:
-                pickle.dump(job.dump(host, rank), file, protocol=2)
+    return {rank: job.dump(host, rank) for rank, host in hosts.items() if rank >= 0}
+
+
+NOT_RECORDS = (ValueError, LookupError, TypeError)
+
+
+def main():
+    usage = "usage: tutti trace dump --format json DIR | python3 -m tutti.flight_records PREFIX"
+    if sys.argv[1:] in (["--help"], ["-h"]):
+        print(usage)
+        return 0
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(usage, file=sys.stderr)
+        return 2
+    try:
+        text = sys.stdin.read()
+        if not text.strip():
+            return fail("the input is empty; tutti trace dump has said why")
+        found = dumps(text)
+    except NOT_RECORDS:
+        return fail('standard input is no output of "tutti trace dump --format json"')
+    for rank, dump in found.items():
+        name = f"{sys.argv[1]}{rank}"
+        try:
+            with open(name, "wb") as file:
+                pickle.dump(dump, file, protocol=2)
+        except OSError as error:
+            return fail(f"cannot write {name}: {error.strerror}")
     return 0
 
 

@@ -306,6 +306,28 @@ for run in range(6):
         os.remove(file)
 PYTHON
 
+# The converter says in one sentence what it cannot read or write.
+converter() { # INPUT WORDS...
+    python3 "$here/../../python/tutti/flight_records.py" "${@:2}" <"$1" >"$work/out" 2>"$work/err"
+    status=$?
+}
+not_records='^flight_records: standard input is no output of "tutti trace dump --format json"$'
+for text in junk {} [] '{"ranks": 3}' '{"ranks": [{}]}' '{"ranks": [{"groups": 0, "operations": [], "rank": 0}]}' $'\xff'; do
+    printf '%s\n' "$text" >"$work/no_records"
+    converter "$work/no_records" "$work/none_"
+    check_status 1 "the converter reads $text"
+    check_line err "$not_records" "the converter reads $text"
+    check_count err . 1 "the converter reads $text"
+done
+converter "$work/json" "$work/no/folder_"
+check_status 1 "a folder that is not there"
+check_line err "^flight_records: cannot write $work/no/folder_[0-9]: No such file or directory\$" "a folder that is not there"
+converter /dev/null --help
+check_status 0 "the converter's --help"
+check_line out '^usage: tutti trace dump ' "the converter's --help"
+converter /dev/null --what
+check_status 2 "an unknown option of the converter"
+
 run_tutti trace dump "$work/alone" --format pickle
 check_status 2 "a format that does not exist"
 run_tutti trace dump --pid $$
