@@ -330,6 +330,10 @@ check_status 2 "an unknown option of the converter"
 
 run_tutti trace dump "$work/alone" --format pickle
 check_status 2 "a format that does not exist"
+run_tutti trace metrics --format json "$work/nowhere"
+check_status 2 "--format of metrics"
+check_line err '^tutti trace: --format belongs to dump$' "--format of metrics"
+check_no_line err nowhere "--format of metrics: nothing is read"
 run_tutti trace dump --pid $$
 check_status 1 "a process without Tutti"
 check_line err 'it has no flight recorder' "a process without Tutti"

@@ -17,13 +17,20 @@ enum action { ACTION_NONE, ACTION_DUMP, ACTION_METRICS };
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CHROME };
 enum { OPTION_JOB = 256, OPTION_FORMAT };
 
+/* Where records are. All are read behind the last argument, so that a wrong command line is refused first. */
+struct source {
+    enum { SOURCE_PID, SOURCE_JOB, SOURCE_PATH } kind;
+    const char *text;
+};
+
 struct request {
     enum action action;
     enum format format;
     bool format_given;
-    const char *output; /* NULL: standard output */
+    const char *output;     /* NULL: standard output */
+    struct source *sources; /* room for each argument */
+    size_t source_count;
     struct tti_found found;
-    size_t sources;
     bool failed;
 };
 
@@ -52,33 +59,55 @@ static const char argp_doc[] =
     "  tutti trace dump --format chrome -o t.json node0/DIR node1/DIR\n"
     "  tutti trace metrics --job run-4711-0123456789abcdef";
 
-static void note_source(struct request *w, const char *kind, const char *name, bool good, const char *why)
+static void add_source(struct request *w, int kind, const char *text)
 {
-    w->sources++;
-    if (!good) {
-        fprintf(stderr, "tutti trace: %s %s: %s\n", kind, name, why);
-        w->failed = true;
-    }
+    w->sources[w->source_count].kind = kind;
+    w->sources[w->source_count++].text = text;
 }
 
-static void take_path(struct request *w, const char *path)
-{
-    struct stat st;
-    const char *why = "";
-    const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    const bool good = folder ? tti_find_in_folder(&w->found, path, &why) : tti_find_in_file(&w->found, path, &why);
-    note_source(w, folder ? "folder" : "file", path, good, why);
-}
-
-static void take_pid(struct argp_state *state, struct request *w, const char *text)
+static void add_pid(struct argp_state *state, struct request *w, const char *text)
 {
     int64_t pid = 0;
-    const char *why = "";
     if (!tti_parse_integer(text, 1, INT32_MAX, &pid)) {
         argp_error(state, "--pid takes the number of a process, not '%s'", text);
     }
-    const bool good = tti_find_in_process(&w->found, (int32_t)pid, NULL, &why);
-    note_source(w, "process", text, good, why);
+    add_source(w, SOURCE_PID, text);
+}
+
+/* Its kind; *why is the reason if it has no record. */
+static const char *read_source(struct tti_found *found, const struct source *source, bool *good, const char **why)
+{
+    int64_t pid = 0;
+    struct stat st;
+    switch (source->kind) {
+    case SOURCE_PID:
+        *good =
+            tti_parse_integer(source->text, 1, INT32_MAX, &pid) && tti_find_in_process(found, (int32_t)pid, NULL, why);
+        return "process";
+    case SOURCE_JOB:
+        *good = tti_find_in_job(found, source->text, why);
+        return "job";
+    default:
+        if (stat(source->text, &st) == 0 && S_ISDIR(st.st_mode)) {
+            *good = tti_find_in_folder(found, source->text, why);
+            return "folder";
+        }
+        *good = tti_find_in_file(found, source->text, why);
+        return "file";
+    }
+}
+
+static void read_sources(struct request *w)
+{
+    for (size_t i = 0; i < w->source_count; i++) {
+        const char *why = "";
+        bool good = false;
+        const char *kind = read_source(&w->found, &w->sources[i], &good, &why);
+        if (!good) {
+            fprintf(stderr, "tutti trace: %s %s: %s\n", kind, w->sources[i].text, why);
+            w->failed = true;
+        }
+    }
 }
 
 static void take_action(struct argp_state *state, struct request *w, const char *word)
@@ -97,7 +126,7 @@ static void check(struct argp_state *state, const struct request *w)
     if (w->action == ACTION_NONE) {
         argp_error(state, "what is to be done? Say dump or metrics");
     }
-    if (w->sources == 0) {
+    if (w->source_count == 0) {
         argp_error(state, "which records? Say --pid, --job, or the files or the folder of `tutti run --trace`");
     }
     if (w->action != ACTION_DUMP && w->format_given) {
@@ -108,15 +137,12 @@ static void check(struct argp_state *state, const struct request *w)
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct request *w = state->input;
-    const char *why = "";
-    bool good;
     switch (key) {
     case 'p':
-        take_pid(state, w, argument);
+        add_pid(state, w, argument);
         return 0;
     case OPTION_JOB:
-        good = tti_find_in_job(&w->found, argument, &why);
-        note_source(w, "job", argument, good, why);
+        add_source(w, SOURCE_JOB, argument);
         return 0;
     case OPTION_FORMAT:
         w->format = (enum format)tti_word_option(state, "--format", FORMATS, argument);
@@ -129,7 +155,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         if (w->action == ACTION_NONE) {
             take_action(state, w, argument);
         } else {
-            take_path(w, argument);
+            add_source(w, SOURCE_PATH, argument);
         }
         return 0;
     case ARGP_KEY_END:
@@ -190,7 +216,13 @@ int tutti_tool_trace(int argc, char **argv)
 {
     struct request w = {.action = ACTION_NONE};
     const struct argp argp = {argp_options, parse, "dump|metrics [FILE|FOLDER...]", argp_doc, NULL, NULL, NULL};
+    w.sources = calloc((size_t)argc, sizeof(*w.sources));
+    if (!w.sources) {
+        fprintf(stderr, "tutti trace: out of memory\n");
+        return 1;
+    }
     tti_options_read(&argp, argc, argv, 0, &w);
+    read_sources(&w);
     tti_found_sort(&w.found);
     if (w.action == ACTION_DUMP) { /* counters name the job of each record */
         leave_out(&w);
@@ -200,5 +232,6 @@ int tutti_tool_trace(int argc, char **argv)
     }
     const bool good = w.found.count > 0 && write_out(&w);
     tti_found_free(&w.found);
+    free(w.sources);
     return good && !w.failed ? 0 : 1;
 }
