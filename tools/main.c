@@ -82,6 +82,15 @@ static int help(char *name)
     return 0;
 }
 
+/* True if there are arguments from number `from` on, which the first one does not take; prints that. */
+static bool refuses(int argc, char **argv, int from)
+{
+    if (argc > from) {
+        fprintf(stderr, "tutti: '%s' is one argument too many for %s\n", argv[from], argv[1]);
+    }
+    return argc > from;
+}
+
 /* A closed standard descriptor would be reused for a pipe, and each print would then write to it. */
 static void open_standard_descriptors(void)
 {
@@ -117,12 +126,15 @@ int main(int argc, char **argv)
     }
     const char *name = argv[1];
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "-?") == 0) {
-        return help(NULL);
+        return refuses(argc, argv, 2) ? TTI_EXIT_USAGE : help(NULL);
     }
     if (strcmp(name, "help") == 0) {
-        return help(argv[2]);
+        return refuses(argc, argv, 3) ? TTI_EXIT_USAGE : help(argv[2]);
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0) {
+        if (refuses(argc, argv, 2)) {
+            return TTI_EXIT_USAGE;
+        }
         printf("tutti %s\n", tutti_version_string());
         return 0;
     }

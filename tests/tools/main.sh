@@ -21,6 +21,12 @@ for word in --version -V version; do
     check_line out '^tutti [0-9]+\.[0-9]+\.[0-9]+$' "$word"
 done
 
+for words in "--help x" "help run x" "--version x" "-V x"; do
+    run_tutti $words
+    check_status 2 "$words"
+    check_line err "^tutti: 'x' is one argument too many for ${words%% *}\$" "$words"
+done
+
 for command in run check info; do
     run_tutti help "$command"
     check_status 0 "help $command"
