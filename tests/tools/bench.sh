@@ -180,10 +180,10 @@ check_status 1 "more memory than there is"
 check_line err '^tutti bench: 1024 ranks with two buffers of 1099511627776 bytes do not fit' "more memory than there is"
 run_tutti bench barrier -n 2 -J "$work/nowhere/file"
 check_status 1 "a file that cannot be made"
-check_line err '^tutti bench: rank 0: .*/nowhere/file: No such file or directory$' "a file that cannot be made"
+check_line err '^tutti bench: rank 0: cannot write .*/nowhere/file: No such file or directory$' "a file that cannot be made"
 run_tutti bench barrier --backend local -n 2 -i 1 -J /dev/full
 check_status 1 "JSON to a full disk"
-check_line err '^tutti bench: rank 0: /dev/full: cannot be written$' "JSON to a full disk"
+check_line err '^tutti bench: rank 0: cannot write /dev/full: No space left on device$' "JSON to a full disk"
 "$tutti" bench barrier --backend local -n 2 -i 1 >/dev/full 2>"$work/err"
 status=$?
 check_status 1 "a full disk"

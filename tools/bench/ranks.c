@@ -40,6 +40,15 @@ bool tti_bench_print_error(const struct tti_bench *b, const char *doing, const c
     return false;
 }
 
+/* The reason is in errno. Returns false. */
+static bool cannot_write(const struct tti_bench *b, const char *path)
+{
+    const char *why = strerror(errno);
+    char doing[512];
+    snprintf(doing, sizeof(doing), "cannot write %s", path);
+    return tti_bench_print_error(b, doing, why);
+}
+
 static bool prepare(struct tti_bench *b, struct output *output)
 {
     const struct tti_bench_options *options = b->options;
@@ -61,7 +70,7 @@ static bool prepare(struct tti_bench *b, struct output *output)
     if (options->json && b->rank == 0) {
         output->file = fopen(options->json, "we");
         if (!output->file) {
-            return tti_bench_print_error(b, options->json, strerror(errno));
+            return cannot_write(b, options->json);
         }
     }
     return true;
@@ -191,9 +200,7 @@ static bool finish(struct tti_bench *b, struct output *output)
     bool good = b->rank != 0 || (fflush(stdout) == 0 && !ferror(stdout)) ||
                 tti_bench_print_error(b, "standard output", "cannot be written");
     if (output->json) {
-        good = (tti_bench_json_write(output->json, output->file) ||
-                tti_bench_print_error(b, b->options->json, "cannot be written")) &&
-               good;
+        good = (tti_bench_json_write(output->json, output->file) || cannot_write(b, b->options->json)) && good;
         *output = (struct output){NULL};
     }
     return good;

@@ -5,6 +5,7 @@
  */
 #include "bench/report/json.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <string.h>
 
@@ -158,7 +159,12 @@ bool tti_bench_json_add(json_t *root, const struct tti_bench *b, const struct tt
 
 bool tti_bench_json_write(json_t *root, FILE *file)
 {
-    const bool good = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF;
+    const bool good = json_dumpf(root, file, JSON_INDENT(2)) == 0 && fputc('\n', file) != EOF && fflush(file) == 0;
+    const int why = errno;
     json_decref(root);
-    return fclose(file) == 0 && good;
+    const bool closed = fclose(file) == 0;
+    if (!good) {
+        errno = why;
+    }
+    return good && closed;
 }

@@ -18,7 +18,7 @@ struct json_t *tti_bench_json_create(const struct tti_bench *b, const struct tti
 bool tti_bench_json_add(struct json_t *root, const struct tti_bench *b, const struct tti_bench_result *result);
 /* An object of the four numbers; NULL when memory is exhausted. */
 struct json_t *tti_bench_json_times(const struct tti_bench_times *times);
-/* Writes it, closes the file, and frees both, in any case. */
+/* Writes it, closes the file, and frees both, in any case. False: the reason is in errno. */
 bool tti_bench_json_write(struct json_t *root, FILE *file);
 
 #endif
