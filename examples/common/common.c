@@ -6,15 +6,26 @@
 #include <stdlib.h>
 #include <time.h>
 
-void fail(const char *format, ...)
+__attribute__((noreturn, format(printf, 2, 0))) static void leave(int status, const char *format, va_list args)
 {
     fflush(stdout);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    exit(status);
+}
+
+void fail(const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    exit(1);
+    leave(1, format, args);
+}
+
+void refuse(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    leave(2, format, args);
 }
 
 void must(tutti_status status, const tutti_error *error)

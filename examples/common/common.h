@@ -9,6 +9,9 @@
 /* Prints one line and ends the process with status 1. `tutti run` then ends the other ranks. */
 __attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
 
+/* The same with status 2: the command line is wrong. */
+__attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...);
+
 /* Ends the program with the error's sentence unless the call succeeded. */
 void must(tutti_status status, const tutti_error *error);
 

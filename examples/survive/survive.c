@@ -171,21 +171,26 @@ static int train(tutti_group **g, const struct options *o, tutti_error *error)
     return 1;
 }
 
-static int parse(int argc, char **argv, struct options *o)
+static void parse(int argc, char **argv, struct options *o)
 {
+    static const char usage[] = "usage: survive [--steps N] [--kill RANK --at STEP]\n";
     static const struct option known[] = {{"kill", required_argument, NULL, 'k'},
                                           {"at", required_argument, NULL, 'a'},
                                           {"steps", required_argument, NULL, 's'},
+                                          {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    for (int c = 0; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+    for (int c = 0; (c = getopt_long(argc, argv, "h", known, NULL)) != -1;) {
         int *value = c == 'k' ? &o->kill : c == 'a' ? &o->at : c == 's' ? &o->steps : NULL;
         if (!value) {
-            fprintf(stderr, "usage: survive [--steps N] [--kill RANK --at STEP]\n");
-            return 0;
+            fputs(usage, c == 'h' ? stdout : stderr);
+            exit(c == 'h' ? 0 : 2);
         }
         *value = (int)strtol(optarg, NULL, 10);
     }
-    return 1;
+    if (optind < argc) {
+        fputs(usage, stderr);
+        exit(2);
+    }
 }
 
 int main(int argc, char **argv)
@@ -193,9 +198,7 @@ int main(int argc, char **argv)
     struct options o = {.kill = -1, .at = -1, .steps = 400};
     tutti_group *g = NULL;
     tutti_error error;
-    if (!parse(argc, argv, &o)) {
-        return 2;
-    }
+    parse(argc, argv, &o);
     setvbuf(stdout, NULL, _IOLBF, 0); /* a rank that is killed has said what it has said */
     if (tutti_init(NULL, &g, &error) != TUTTI_OK) {
         fprintf(stderr, "%s\n", error.message);

@@ -53,7 +53,7 @@ static long long whole_number(const char *option, const char *text, long long le
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (errno || end == text || *end || value < least || value > most) {
-        fail("--%s takes a number from %lld to %lld, not \"%s\"", option, least, most, text);
+        refuse("--%s takes a number from %lld to %lld, not \"%s\"", option, least, most, text);
     }
     return value;
 }
@@ -63,7 +63,7 @@ static double learning_rate(const char *text)
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end || !isfinite(value) || value <= 0 || value > 10) {
-        fail("--lr takes a number above 0 and up to 10, not \"%s\"", text);
+        refuse("--lr takes a number above 0 and up to 10, not \"%s\"", text);
     }
     return value;
 }
@@ -77,7 +77,7 @@ static tutti_wire wire_named(const char *text)
             return wire;
         }
     }
-    fail("--wire takes full, bf16 or fp8, not \"%s\"", text);
+    refuse("--wire takes full, bf16 or fp8, not \"%s\"", text);
 }
 
 static settings parse(int argc, char **argv)
@@ -128,11 +128,11 @@ static settings parse(int argc, char **argv)
             fputs(help, stdout);
             exit(0);
         default:
-            fail("Try --help.");
+            refuse("Try --help.");
         }
     }
     if (optind < argc) {
-        fail("unexpected argument \"%s\"; try --help", argv[optind]);
+        refuse("unexpected argument \"%s\"; try --help", argv[optind]);
     }
     return s;
 }
