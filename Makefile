@@ -4,7 +4,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-NAMES := src include tools tests examples bench
+NAMES := src include tools tests examples bench python
 
 .PHONY: all demo demo-gpt check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-decode bench-hosts bench-torch fuzz format lint install uninstall clean help
 
@@ -82,7 +82,7 @@ bench-hosts:
 
 format:
 	@scripts/setup check
-	@find $(NAMES) -name '*.[ch]' -print0 | xargs -0 clang-format-14 -i
+	@find $(NAMES) -name '*.[ch]' -o -name '*.cc' -o -name '*.[ch]pp' | xargs clang-format-14 -i
 
 lint:
 	@scripts/setup check
@@ -115,6 +115,6 @@ help:
 	@echo "make bench-hosts measure all_reduce over 2, 4 and 8 hosts with slow links, as root, into bench/results/ (10 minutes; BENCH_QUICK=1: some)"
 	@echo "make bench-torch compare with gloo under torch.distributed, into bench/results/ (8 minutes; needs PyPI)"
 	@echo "make lint        check format, layers, headers and clang-tidy's rules"
-	@echo "make format      format all C sources"
+	@echo "make format      format all C and C++ sources"
 	@echo "make install     install to PREFIX (/usr/local), below DESTDIR if set; make uninstall removes it"
 	@echo "make clean       remove build/"

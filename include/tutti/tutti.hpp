@@ -18,11 +18,15 @@
 #include <cstdint>
 #include <tutti/tutti.h>
 
-namespace tutti {
+namespace tutti
+{
 
 /** A struct of C: all fields 0 and `size` set. */
 template <class Struct> struct sized : Struct {
-    sized() noexcept : Struct() { this->size = static_cast<std::uint32_t>(sizeof(Struct)); }
+    sized() noexcept : Struct()
+    {
+        this->size = static_cast<std::uint32_t>(sizeof(Struct));
+    }
 };
 
 using message = sized<tutti_message>;
@@ -39,11 +43,12 @@ using store_callbacks = sized<tutti_store_callbacks>;
     }
 
 /** Options of one call: tutti_call. */
-class call {
+class call
+{
     using Options = call;
     sized<tutti_call> value_;
 
-public:
+  public:
     TUTTI_HPP_FIELD(std::uint32_t, flags)
     TUTTI_HPP_FIELD(std::int64_t, timeout_ms)
     TUTTI_HPP_FIELD(std::int32_t, lane)
@@ -56,15 +61,19 @@ public:
     TUTTI_HPP_FIELD(tutti_cancel_token *, token)
     TUTTI_HPP_FIELD(std::int64_t, operation_id)
     TUTTI_HPP_FIELD(tutti_wire, wire)
-    operator const tutti_call *() const noexcept { return &value_; }
+    operator const tutti_call *() const noexcept
+    {
+        return &value_;
+    }
 };
 
 /** The configuration of a group: tutti_config. */
-class config {
+class config
+{
     using Options = config;
     sized<tutti_config> value_;
 
-public:
+  public:
     TUTTI_HPP_FIELD(std::uint32_t, flags)
     TUTTI_HPP_FIELD(std::int32_t, rank)
     TUTTI_HPP_FIELD(std::int32_t, world_size)
@@ -77,21 +86,28 @@ public:
     TUTTI_HPP_FIELD(const tutti_store_callbacks *, store_callbacks)
     TUTTI_HPP_FIELD(void *, native_communicator)
     TUTTI_HPP_FIELD(const char *const *, settings)
-    operator const tutti_config *() const noexcept { return &value_; }
+    operator const tutti_config *() const noexcept
+    {
+        return &value_;
+    }
 };
 
 /** Options of a bucketer: tutti_bucketer_options. */
-class bucketer_options {
+class bucketer_options
+{
     using Options = bucketer_options;
     sized<tutti_bucketer_options> value_;
 
-public:
+  public:
     TUTTI_HPP_FIELD(tutti_reduce_op, op)
     TUTTI_HPP_FIELD(std::int64_t, bucket_bytes)
     TUTTI_HPP_FIELD(std::int64_t, timeout_ms)
     TUTTI_HPP_FIELD(std::int32_t, lane)
     TUTTI_HPP_FIELD(tutti_wire, wire)
-    operator const tutti_bucketer_options *() const noexcept { return &value_; }
+    operator const tutti_bucketer_options *() const noexcept
+    {
+        return &value_;
+    }
 };
 
 #undef TUTTI_HPP_FIELD

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Every installed header compiles alone, as C11 and as C++17, and beside another copy of dlpack.h, older than ours and
-# included before or after: scripts/linters/headers.sh FOLDER-OF-tutti/ [HEADER...]
+# Every installed header compiles alone, as C11 (*.h) and as C++17, and beside another copy of dlpack.h, older than ours
+# and included before or after: scripts/linters/headers.sh FOLDER-OF-tutti/ [HEADER...]
 set -u
 
 include=$(cd "${1:?usage: scripts/linters/headers.sh FOLDER [HEADER...]}" && pwd) || exit 2
@@ -11,10 +11,10 @@ old_dlpack=$(cd "$(dirname "$0")/../../tests/lint" && pwd)/dlpack_old.h || exit 
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wundef -Werror)
 failed=0
 
-# compile NAME SOURCE: as both languages.
+# compile NAME SOURCE: as all languages of the header NAME begins with.
 compile()
 {
-    if ! gcc -x c -std=c11 "${warnings[@]}" -fsyntax-only -I "$include" - <<<"$2"; then
+    if [[ $1 == *.h\ * ]] && ! gcc -x c -std=c11 "${warnings[@]}" -fsyntax-only -I "$include" - <<<"$2"; then
         echo "lint: $1 does not compile as C11"
         failed=1
     fi
@@ -24,7 +24,7 @@ compile()
     fi
 }
 
-[ $# -gt 0 ] || set -- "$include"/tutti/*.h
+[ $# -gt 0 ] || set -- "$include"/tutti/*.h "$include"/tutti/*.hpp
 
 found=0
 for path in "$@"; do

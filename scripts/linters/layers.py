@@ -183,7 +183,7 @@ def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[2]).resolve()
     src = root / "src"
     sys.setrecursionlimit(10000)
-    sources = sorted(path for path in src.rglob("*.[ch]"))
+    sources = sorted(path for name in ("*.[ch]", "*.cc") for path in src.rglob(name))
     faults, includes = check_layers(sources, root, src)
     faults += check_circles(dependencies(sources, includes), src)
     faults += check_named_files(root)

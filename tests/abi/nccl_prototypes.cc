@@ -12,39 +12,52 @@
 #include "backends/nccl/library/api.h"
 
 // Structs that stand for one another. A config is a prefix, and compared member by member below.
-template <class Real, class Own> struct same_struct : std::false_type {};
-template <> struct same_struct<ncclUniqueId, tti_nccl_id> : std::true_type {};
-template <> struct same_struct<ncclConfig_t, tti_nccl_config> : std::true_type {};
+template <class Real, class Own> struct same_struct : std::false_type {
+};
+template <> struct same_struct<ncclUniqueId, tti_nccl_id> : std::true_type {
+};
+template <> struct same_struct<ncclConfig_t, tti_nccl_config> : std::true_type {
+};
 
 // Opaque structs: pointers to them are void * in api.h.
-template <class Real> struct hidden : std::false_type {};
-template <> struct hidden<ncclComm> : std::true_type {};
-template <> struct hidden<CUstream_st> : std::true_type {};
+template <class Real> struct hidden : std::false_type {
+};
+template <> struct hidden<ncclComm> : std::true_type {
+};
+template <> struct hidden<CUstream_st> : std::true_type {
+};
 
 // Other types that match: an int for an enumeration of its size, else the same type.
-template <class Real, class Own, class Enable = void> struct same : std::is_same<Real, Own> {};
+template <class Real, class Own, class Enable = void> struct same : std::is_same<Real, Own> {
+};
 template <class Real, class Own>
 struct same<Real, Own, std::enable_if_t<std::is_enum_v<Real>>>
-    : std::bool_constant<std::is_same_v<Own, int> && sizeof(Real) == sizeof(Own)> {};
+    : std::bool_constant<std::is_same_v<Own, int> && sizeof(Real) == sizeof(Own)> {
+};
 template <class Real, class Own>
-struct same<Real, Own, std::enable_if_t<std::is_class_v<Real> && !std::is_const_v<Real>>> : same_struct<Real, Own> {};
+struct same<Real, Own, std::enable_if_t<std::is_class_v<Real> && !std::is_const_v<Real>>> : same_struct<Real, Own> {
+};
 template <class Real, class Own>
-struct same<Real *, Own *>
-    : std::bool_constant<std::is_const_v<Real> == std::is_const_v<Own> &&
-                         ((hidden<Real>::value && std::is_void_v<Own>) ||
-                          same<std::remove_const_t<Real>, std::remove_const_t<Own>>::value)> {};
+struct same<Real *, Own *> : std::bool_constant<std::is_const_v<Real> == std::is_const_v<Own> &&
+                                                ((hidden<Real>::value && std::is_void_v<Own>) ||
+                                                 same<std::remove_const_t<Real>, std::remove_const_t<Own>>::value)> {
+};
 
-template <class Real, class Own> struct same_function : std::false_type {};
+template <class Real, class Own> struct same_function : std::false_type {
+};
 template <class RealResult, class... Real, class OwnResult, class... Own>
 struct same_function<RealResult(Real...), OwnResult(Own...)> {
-    template <bool as_many, class Dummy> struct all : std::false_type {};
-    template <class Dummy> struct all<true, Dummy> : std::conjunction<same<Real, Own>...> {};
+    template <bool as_many, class Dummy> struct all : std::false_type {
+    };
+    template <class Dummy> struct all<true, Dummy> : std::conjunction<same<Real, Own>...> {
+    };
     static constexpr bool value =
         same<RealResult, OwnResult>::value && all<sizeof...(Real) == sizeof...(Own), void>::value;
 };
 
 #define COMPARE(name, since, result, arguments)                                                                        \
-    static_assert(same_function<decltype(nccl##name), result arguments>::value, "nccl" #name " is declared otherwise");
+    static_assert(same_function<decltype(nccl##name), result arguments>::value, "nccl" #name " is declared "           \
+                                                                                "otherwise");
 TTI_NCCL_FUNCTIONS(COMPARE)
 
 static_assert(sizeof(tti_nccl_id) == sizeof(ncclUniqueId) && alignof(tti_nccl_id) == alignof(ncclUniqueId));

@@ -44,8 +44,20 @@ static void builders()
     call.token = nullptr;
     call.operation_id = 7;
     call.wire = TUTTI_WIRE_BF16;
-    EXPECT(is(tutti::call().flags(TUTTI_CANCELLABLE).timeout_ms(5).lane(1).tag(2).scale(0.5).stream(&call).error(&error)
-                  .callback(ended).user(&error).token(nullptr).operation_id(7).wire(TUTTI_WIRE_BF16), call));
+    EXPECT(is(tutti::call()
+                  .flags(TUTTI_CANCELLABLE)
+                  .timeout_ms(5)
+                  .lane(1)
+                  .tag(2)
+                  .scale(0.5)
+                  .stream(&call)
+                  .error(&error)
+                  .callback(ended)
+                  .user(&error)
+                  .token(nullptr)
+                  .operation_id(7)
+                  .wire(TUTTI_WIRE_BF16),
+              call));
 
     const char *const settings[] = {"shm.window=1M", nullptr};
     tutti_store_callbacks callbacks;

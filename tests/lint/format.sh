@@ -49,6 +49,12 @@ if lint format >"$tree/output" 2>&1; then
     exit 1
 fi
 grep -q "good.c:7" "$tree/output"
+mv "$tree/src/good.c" "$tree/src/good.cc"
+if lint format >"$tree/output" 2>&1; then
+    echo "lint format accepts a badly indented file of C++"
+    exit 1
+fi
+rm "$tree/src/good.cc"
 
 sed 's/p == NULL/p != NULL/' "$tree/kept.c" >"$tree/src/good.c" # reads through NULL
 if lint tidy >"$tree/output" 2>&1; then

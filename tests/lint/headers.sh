@@ -31,4 +31,5 @@ reject "a header that needs another one before it" tensor.h '/#include/d' "tenso
 reject "a word that C++ reserves" status.h '$ a int tutti_make(int class);' "status.h alone does not compile as C++17"
 reject "a type that C11 does not have" status.h '$ a bool tutti_make(void);' "status.h alone does not compile as C11"
 reject "a missing guard" tutti.h '/TUTTI_TUTTI_H/d' "tutti.h .*does not compile"
+reject "a C++ header that needs another one before it" tutti.hpp "/#include/d" "tutti.hpp alone does not compile as C++17"
 reject "another guard for DLPack's types" dlpack.h 's/DLPACK_DLPACK_H_/TUTTI_OWN_DLPACK/' "a dlpack.h does not compile"

@@ -119,8 +119,8 @@ Settings settings_of(const std::string &text)
         } else if (word.size() > interface.size() && word.compare(0, interface.size(), interface) == 0) {
             settings.use_interface(word.substr(interface.size()));
         } else if (word != "ring") {
-            throw std::invalid_argument("takes ring (the default), bcube or halving_doubling, and interface=NAME, not '" +
-                                        word + "'");
+            throw std::invalid_argument(
+                "takes ring (the default), bcube or halving_doubling, and interface=NAME, not '" + word + "'");
         }
     }
     return settings;

@@ -74,8 +74,8 @@ void remove_open(const Group *g)
 /*
  * exit() with open groups: their ranks leave, they have not died. Peers look whether a rank has left only when its
  * connection is lost, so they need not learn the moment. The connection ends here, for it outlives this process if
- * another one has its socket, such as a child by clone() that has not yet executed a program. A group that another thread destroys stays in the list until
- * its data have been sent.
+ * another one has its socket, such as a child by clone() that has not yet executed a program. A group that another
+ * thread destroys stays in the list until its data have been sent.
  */
 __attribute__((destructor)) void leave_at_exit()
 {

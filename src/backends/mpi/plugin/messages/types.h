@@ -78,7 +78,7 @@ struct tti_mpi_messages {
     struct tti_mpi_request *posted_end;
     struct tti_mpi_request *active; /* in the hands of MPI */
     int64_t sequence;
-    bool *left;  /* for each rank: its process has ended */
+    bool *left; /* for each rank: its process has ended */
     int32_t left_count;
     int32_t next_tag;
     _Atomic uint32_t changes; /* event counter: grows when a request ends, and when a thread is to poll again */
