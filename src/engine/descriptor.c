@@ -339,3 +339,13 @@ tutti_status tti_calls_differ(const struct tti_rank_call *peer, const struct tti
     error->suspect = peer->rank;
     return TUTTI_MISMATCH;
 }
+
+tutti_status tti_parts_differ(int32_t from, uint64_t bytes, int32_t to, uint64_t expected, uint64_t call, int32_t lane,
+                              tutti_error *error)
+{
+    tti_error_set(error, TUTTI_MISMATCH,
+                  "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane %d)", from,
+                  (unsigned long long)bytes, to, (unsigned long long)expected, (unsigned long long)call, lane);
+    error->suspect = from;
+    return TUTTI_MISMATCH;
+}

@@ -47,5 +47,9 @@ struct tti_rank_call {
  * suspect. */
 tutti_status tti_calls_differ(const struct tti_rank_call *peer, const struct tti_rank_call *own, uint64_t call,
                               int32_t lane, tutti_error *error);
+/* The error of an all_to_all_v in which rank `from` sends so many bytes to rank `to`, which expects another number.
+ * Returns MISMATCH; the sender is the suspect. */
+tutti_status tti_parts_differ(int32_t from, uint64_t bytes, int32_t to, uint64_t expected, uint64_t call, int32_t lane,
+                              tutti_error *error);
 
 #endif

@@ -209,13 +209,7 @@ static tutti_status compare_lists(struct tti_group *g, struct lane *lane, const 
             const uint64_t sent = all[2 * n * from + to];
             const uint64_t expected = all[2 * n * to + n + from];
             if (sent != expected) {
-                tti_error_set(error, TUTTI_MISMATCH,
-                              "all_to_all_v: rank %zu sends %llu bytes to rank %zu, which expects %llu (call %llu of "
-                              "lane %d)",
-                              from, (unsigned long long)sent, to, (unsigned long long)expected,
-                              (unsigned long long)lane->calls, op->lane);
-                error->suspect = (int32_t)from;
-                return TUTTI_MISMATCH;
+                return tti_parts_differ((int32_t)from, sent, (int32_t)to, expected, lane->calls, op->lane, error);
             }
         }
     }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "engine/collectives/exchange.h"
+#include "engine/descriptor.h"
 #include "engine/failure/fault.h"
 #include "engine/memory/parts.h"
 #include "engine/memory/stage.h"
@@ -79,16 +80,6 @@ static tutti_status impossible(struct tti_lane *lane, int rank)
     return tti_fault_raise_suspect(lane->engine, lane, rank, lane->error);
 }
 
-static tutti_status differ(struct tti_lane *lane, int from, uint64_t bytes, int to, uint64_t expected)
-{
-    tti_error_set(lane->error, TUTTI_MISMATCH,
-                  "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %llu (call %llu of lane %d)", from,
-                  (unsigned long long)bytes, to, (unsigned long long)expected, (unsigned long long)lane->call,
-                  lane->index);
-    lane->error->suspect = from;
-    return TUTTI_MISMATCH;
-}
-
 /* Bytes of a rank that a step carries: as many as with equal parts, whose spans have an empty slot for the rank itself,
  * or fewer, if the ends of the slots' last lines take up too much. */
 static uint64_t step_bytes(const struct tti_lane *lane, const struct tti_exchange *x)
@@ -112,7 +103,7 @@ static tutti_status compare_rows(struct tti_lane *lane, const struct tti_exchang
             const uint64_t bytes = row_entry(lane, from, BYTES_TO, to);
             const uint64_t expected = row_entry(lane, to, BYTES_FROM, from);
             if (bytes != expected) {
-                return differ(lane, from, bytes, to, expected);
+                return tti_parts_differ(from, bytes, to, expected, lane->call, lane->index, lane->error);
             }
             if (__builtin_add_overflow(left, rest_of(x, from, to, bytes), &left)) {
                 return impossible(lane, from);

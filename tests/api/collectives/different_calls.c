@@ -106,13 +106,34 @@ static void cancelled(tutti_group *g, atomic_int *flag)
     EXPECT(sum(g, 2, &e) == TUTTI_OK);
 }
 
+/* Rank 1 sends rank 2 more than it expects. All ranks name both numbers. */
+static void parts_differ(tutti_group *g)
+{
+    const int64_t expected[RANKS] = {1, 1, 1};
+    const int64_t more[RANKS] = {1, 1, 2};
+    const bool differs = tutti_group_rank(g) == 1;
+    const int64_t in_count = differs ? 4 : 3;
+    const int64_t out_count = 3;
+    int32_t in[4] = {0};
+    int32_t out[3] = {0};
+    tutti_error e;
+    const DLTensor input = ledger_tensor(in, &in_count, TUTTI_I32);
+    DLTensor output = ledger_tensor(out, &out_count, TUTTI_I32);
+    const tutti_status status = tutti_all_to_all_v(g, &input, &output, 0, differs ? more : expected, NULL, expected,
+                                                   NULL, TUTTI_CALL(.timeout_ms = LONG_MS, .error = &e));
+    expect_words(__LINE__, status, &e, "all_to_all_v: rank 1 sends 8 bytes to rank 2, which expects 4 (call ");
+    EXPECT(sum(g, 2, &e) == TUTTI_OK);
+}
+
 static tutti_status rank_main(tutti_group *g, void *user)
 {
     tutti_error e;
     (void)user;
     cannot_take_part(g);
     cancelled(g, ledger_flag(CANCELLED)); /* in a job the core may compare: on_backend sets check_calls */
+    parts_differ(g);
     tutti_group *plain = over_engine(g, "");
+    parts_differ(plain);
     if (ledger_promises(plain, TUTTI_CAP_CANCEL_FLAGGED)) {
         cancelled(plain, ledger_flag(CANCELLED_OVER_ENGINE));
     }

@@ -33,14 +33,20 @@ enum {
 /* What a rank sends to every other rank before a collective: see entry_barrier.c. The layout is fixed, since it is
  * sent between processes. With 8 bytes of data and MPI's headers it fits one cache line. */
 struct tti_mpi_call_record {
-    uint64_t descriptor[2];
     union {
-        uint64_t bytes; /* all_to_all_v: for the receiver of this record */
+        uint64_t descriptor[2];
+        struct {
+            uint64_t first;    /* of the descriptor, never 0 */
+            uint64_t expected; /* with a decision: the bytes that the sender expects from that rank */
+        };
+    };
+    union {
+        uint64_t bytes; /* all_to_all_v: for the receiver of this record; with a decision: those of that rank */
         double scale;   /* PREMUL_SUM: this rank's factor */
     };
     uint32_t call : 24;  /* its last bits */
     uint32_t failed : 8; /* the status for which the sender cannot take part, or OK */
-    int32_t decision;
+    int32_t decision;    /* second round of all_to_all_v: a rank that sends another number of bytes, or -1 */
 };
 static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
 static_assert(TUTTI_REVOKED <= UINT8_MAX, "a status fits");

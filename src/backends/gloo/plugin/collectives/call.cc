@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdio>
 #include <cstring>
 
 namespace tti
@@ -232,30 +231,19 @@ tutti_status Call::compare()
 tutti_status Call::compare_pairs(const Plan &plan)
 {
     CallRecord own = record(group.rank);
-    char text[200] = "";
     for (int r = 0; r < group.size && own.decision < 0; r++) {
-        if (record(r).sends != plan.in[static_cast<size_t>(r)].bytes) {
-            own.decision = r;
-            snprintf(text, sizeof(text), "all_to_all_v: rank %d sends %" PRIu64 " bytes to rank %d, which expects %zu",
-                     r, record(r).sends, group.rank, plan.in[static_cast<size_t>(r)].bytes);
-        }
+        own.sends = record(r).sends;
+        own.expects = plan.in[static_cast<size_t>(r)].bytes;
+        own.decision = own.sends != own.expects ? r : -1;
     }
     const uint64_t number = lane.rounds;
-    tutti_status status = round(own, nullptr);
+    const tutti_status status = round(own, nullptr);
     for (int r = 0; r < group.size && status == TUTTI_OK; r++) {
-        const int decision = record_of(r, number).decision;
-        if (decision < 0) {
-            continue;
+        const CallRecord &other = record_of(r, number);
+        if (other.decision >= 0) {
+            return tti_parts_differ(other.decision, other.sends, r, other.expects, static_cast<uint64_t>(op->sequence),
+                                    op->lane, error);
         }
-        if (r == group.rank) {
-            tti_error_set(error, TUTTI_MISMATCH, "%s", text);
-        } else {
-            tti_error_set(error, TUTTI_MISMATCH,
-                          "all_to_all_v: rank %d sends rank %d another number of bytes than rank %d expects", decision,
-                          r, r);
-        }
-        error->suspect = decision;
-        status = TUTTI_MISMATCH;
     }
     return status;
 }

@@ -25,7 +25,7 @@ struct CallRecord {
     uint64_t descriptor[2];
     uint64_t sends; /* all_to_all_v: bytes for the receiver of this record */
     double scale;
-    int32_t decision; /* second round of all_to_all_v: a rank that sends another number of bytes than expected, or -1 */
+    int32_t decision; /* second round of all_to_all_v: the rank whose `sends` differ from `expects`, or -1 */
     int32_t failed;   /* the status for which the sender cannot take part, or OK */
     uint64_t reserved; /* 0 */
 };

@@ -60,7 +60,8 @@ static int post(struct tti_mpi_call *c, size_t data)
     const struct tti_mpi_group *g = c->group;
     struct tti_mpi_lane *lane = c->lane;
     const struct tti_mpi_call_record *own = tti_mpi_call_record_of(lane, g->rank);
-    const bool differ = c->op->kind == TUTTI_OP_ALL_TO_ALL && c->op->send_parts.counts;
+    /* a record with a decision is the same for all */
+    const bool differ = c->op->kind == TUTTI_OP_ALL_TO_ALL && c->op->send_parts.counts && own->decision < 0;
     int code = MPI_SUCCESS;
     tti_mpi_enter();
     for (int r = 0; r < g->size && code == MPI_SUCCESS; r++) {
@@ -197,38 +198,30 @@ static tutti_status compare(struct tti_mpi_call *c)
     return tti_mpi_cannot_take_part(c);
 }
 
-/* all_to_all_v: each rank must send this one as many bytes as it expects. */
+/* all_to_all_v: each rank must send this one as many bytes as it expects. A second round passes a difference on to all
+ * ranks. */
 static tutti_status compare_pairs(struct tti_mpi_call *c)
 {
     struct tti_mpi_lane *lane = c->lane;
     struct tti_mpi_call_record *own = tti_mpi_call_record_of(lane, c->group->rank);
-    char text[200] = "";
     own->bytes = bytes_for(&c->op->send_parts, c->group->rank);
     for (int r = 0; r < c->group->size && own->decision < 0; r++) {
         const size_t expected = bytes_for(&c->op->recv_parts, r);
         const uint64_t sent = tti_mpi_call_record_of(lane, r)->bytes;
         if (sent != expected) {
             own->decision = r;
-            snprintf(text, sizeof(text), "all_to_all_v: rank %d sends %llu bytes to rank %d, which expects %zu", r,
-                     (unsigned long long)sent, c->group->rank, expected);
+            own->bytes = sent;
+            own->expected = expected;
         }
     }
     tutti_status status = round_of(c, 0);
     status = status == TUTTI_OK ? find_left(c) : status;
     for (int r = 0; r < c->group->size && status == TUTTI_OK; r++) {
-        const int32_t decision = tti_mpi_call_record_of(lane, r)->decision;
-        if (decision < 0) {
-            continue;
+        const struct tti_mpi_call_record *other = tti_mpi_call_record_of(lane, r);
+        if (other->decision >= 0) {
+            return tti_parts_differ(other->decision, other->bytes, r, other->expected, (uint64_t)c->op->sequence,
+                                    c->op->lane, c->error);
         }
-        if (r == c->group->rank) {
-            tti_error_set(c->error, TUTTI_MISMATCH, "%s", text);
-        } else {
-            tti_error_set(c->error, TUTTI_MISMATCH,
-                          "all_to_all_v: rank %d sends rank %d a number of bytes that rank %d does not expect",
-                          decision, r, r);
-        }
-        c->error->suspect = decision;
-        return TUTTI_MISMATCH;
     }
     return status;
 }
