@@ -29,7 +29,8 @@ static inline bool tti_descriptor_marked(const uint64_t descriptor[2])
 {
     return (descriptor[0] & 16) != 0;
 }
-/* The status for which the rank of this descriptor cannot take part: CANCELLED, or that of tti_descriptor_fail; or OK. */
+/* The status for which the rank of this descriptor cannot take part: CANCELLED, or that of tti_descriptor_fail. Else
+ * OK. */
 tutti_status tti_descriptor_failed(const uint64_t descriptor[2]);
 /* Removes the bit of a cancelled call; true if it was there. */
 bool tti_descriptor_uncancel(uint64_t descriptor[2]);
