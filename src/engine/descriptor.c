@@ -16,12 +16,11 @@
  */
 #include "engine/descriptor.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/operation.h"
+#include "base/text.h"
 #include "kernels/wire_format.h"
 
 enum { FORM_COUNT = 0, FORM_SHAPE = 1, FORM_COUNTS = 2, FORM_CANCELLABLE = 2 /* rooted: a bit */ };
@@ -232,30 +231,15 @@ static unsigned fields_of(tutti_operation kind)
     }
 }
 
-struct text {
-    char *at;
-    size_t capacity;
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    const int n = vsnprintf(t->at, t->capacity, format, list);
-    va_end(list);
-    const size_t used = n < 0 ? 0 : (size_t)n < t->capacity ? (size_t)n : t->capacity - 1;
-    t->at += used;
-    t->capacity -= used;
-}
-
-static void add_shape(struct text *t, uint32_t code, uint64_t more)
+static void append_shape(struct tti_text *t, uint32_t code, uint64_t more)
 {
     const unsigned ndim = code >> CODE_BITS;
     uint64_t count;
     const bool counted = elements_of(more, &count);
     if (ndim < 2 || ndim > CODE_DIMS_MOST) {
-        add(t, counted ? ", %llu elements" : ", at least %llu elements", (unsigned long long)(counted ? count : MANY));
-        add(t, " in shape #%x", (unsigned)(code & ((1u << CODE_BITS) - 1)));
+        tti_append(t, counted ? ", %llu elements" : ", at least %llu elements",
+                   (unsigned long long)(counted ? count : MANY));
+        tti_append(t, " in shape #%x", (unsigned)(code & ((1u << CODE_BITS) - 1)));
         return;
     }
     const unsigned bits = length_bits[ndim];
@@ -263,18 +247,18 @@ static void add_shape(struct text *t, uint32_t code, uint64_t more)
     for (unsigned d = 0; d < ndim - 1; d++) {
         const uint64_t length = code >> (bits * (ndim - 2 - d)) & ((1u << bits) - 1);
         before *= length > 0 ? length : 1;
-        add(t, "%s%llu", d == 0 ? ", [" : ", ", (unsigned long long)length);
+        tti_append(t, "%s%llu", d == 0 ? ", [" : ", ", (unsigned long long)length);
     }
     if (counted) {
-        add(t, ", %llu]", (unsigned long long)(count / before));
+        tti_append(t, ", %llu]", (unsigned long long)(count / before));
     } else {
-        add(t, ", ...]");
+        tti_append(t, ", ...]");
     }
 }
 
 void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capacity)
 {
-    struct text t = {.at = text, .capacity = capacity};
+    struct tti_text t = {.at = text, .capacity = capacity};
     const tutti_operation kind = tti_descriptor_operation(descriptor);
     uint64_t form = descriptor[0] >> 19 & 3;
     const bool cancellable = tti_operation_is_rooted(kind) && (form & FORM_CANCELLABLE);
@@ -283,37 +267,37 @@ void tti_descriptor_text(const uint64_t descriptor[2], char *text, size_t capaci
     const uint32_t low = (uint32_t)descriptor[1];
     const uint64_t tag = is_failed(tti_descriptor_kind(descriptor)) ? 0 : descriptor[1] >> 32;
     const unsigned fields = fields_of(kind);
-    add(&t, "%s%s", cancellable ? "cancellable " : "", tutti_operation_name(kind));
+    tti_append(&t, "%s%s", cancellable ? "cancellable " : "", tutti_operation_name(kind));
     if (kind == TUTTI_OP_BARRIER) {
-        add(&t, tag ? "(tag %llu)" : "", (unsigned long long)tag);
+        tti_append(&t, tag ? "(tag %llu)" : "", (unsigned long long)tag);
         return;
     }
-    add(&t, "(%s", tutti_dtype_name((tutti_dtype)(descriptor[0] >> 5 & 31)));
+    tti_append(&t, "(%s", tutti_dtype_name((tutti_dtype)(descriptor[0] >> 5 & 31)));
     if (fields & HAS_REDOP) {
-        add(&t, " %s", tutti_reduce_op_name((tutti_reduce_op)(descriptor[0] >> 10 & 15)));
+        tti_append(&t, " %s", tutti_reduce_op_name((tutti_reduce_op)(descriptor[0] >> 10 & 15)));
     }
     switch (form) {
     case FORM_COUNT:
-        add(&t, ", count %llu", (unsigned long long)(more << 32 | low));
+        tti_append(&t, ", count %llu", (unsigned long long)(more << 32 | low));
         break;
     case FORM_SHAPE:
-        add_shape(&t, low, more);
+        append_shape(&t, low, more);
         break;
     default:
-        add(&t, ", counts #%06x", (unsigned)(low & 0xffffff));
+        tti_append(&t, ", counts #%06x", (unsigned)(low & 0xffffff));
         break;
     }
     if (fields & HAS_ROOT) {
-        add(&t, ", root %u", (unsigned)(descriptor[0] >> 21 & 0xffff));
+        tti_append(&t, ", root %u", (unsigned)(descriptor[0] >> 21 & 0xffff));
     }
     if (fields & HAS_DIM) {
-        add(&t, ", dim %u", (unsigned)(descriptor[0] >> 14 & 31));
+        tti_append(&t, ", dim %u", (unsigned)(descriptor[0] >> 14 & 31));
     }
     const struct tti_wire_format *wire = tti_wire_format((tutti_wire)(descriptor[0] >> 14 & 31));
     if ((fields & HAS_WIRE) && wire) {
-        add(&t, ", wire %s", wire->name);
+        tti_append(&t, ", wire %s", wire->name);
     }
-    add(&t, tag ? ", tag %llu)" : ")", (unsigned long long)tag);
+    tti_append(&t, tag ? ", tag %llu)" : ")", (unsigned long long)tag);
 }
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
@@ -322,8 +306,8 @@ static void describe(const struct tti_rank_call *c, char *text, size_t capacity)
 {
     tti_descriptor_text(c->descriptor, text, capacity);
     if (c->failed != TUTTI_OK) {
-        const size_t used = strlen(text);
-        snprintf(text + used, capacity - used, " and cannot take part: %s", tutti_status_string(c->failed));
+        struct tti_text t = {.at = text, .capacity = capacity, .length = strlen(text)};
+        tti_append(&t, " and cannot take part: %s", tutti_status_string(c->failed));
     }
 }
 

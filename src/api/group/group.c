@@ -11,6 +11,7 @@
 #include "api/group/joining.h"
 #include "backends/null/null.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/wait/retry.h"
 #include "core/async/events.h"
 #include "core/async/timer.h"
@@ -457,34 +458,27 @@ DLDevice tutti_group_device(tutti_group *group)
 
 static size_t describe(struct tti_group *g, char *text, size_t capacity)
 {
-    int n = snprintf(text, capacity,
-                     "group of %d ranks on backend %s: rank %d (rank %d of the world), %d lane%s, deadline "
-                     "%lld ms\n",
-                     g->size, g->backend->name, g->rank, g->global_ranks[g->rank], g->lanes, g->lanes == 1 ? "" : "s",
-                     (long long)g->timeout_ms);
-    size_t used = n > 0 ? (size_t)n : 0;
+    struct tti_text t = {.at = text, .capacity = capacity};
+    tti_append(&t,
+               "group of %d ranks on backend %s: rank %d (rank %d of the world), %d lane%s, deadline "
+               "%lld ms\n",
+               g->size, g->backend->name, g->rank, g->global_ranks[g->rank], g->lanes, g->lanes == 1 ? "" : "s",
+               (long long)g->timeout_ms);
     if (tti_group_on_device(g)) {
         char device[24];
-        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
-                     "  tensors lie on device %s\n", tti_device_text(g->device, device));
-        used += n > 0 ? (size_t)n : 0;
+        tti_append(&t, "  tensors lie on device %s\n", tti_device_text(g->device, device));
     }
     if (g->shm_unused_reason) {
-        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
-                     "  shared memory (shm) was not taken: %s\n", g->shm_unused_reason);
-        used += n > 0 ? (size_t)n : 0;
+        tti_append(&t, "  shared memory (shm) was not taken: %s\n", g->shm_unused_reason);
     }
     for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {
         char how[80];
-        n = snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0, "  %s: %s\n",
-                     tutti_operation_name(kind), tti_task_describe(g, kind, how, sizeof(how)));
-        used += n > 0 ? (size_t)n : 0;
+        tti_append(&t, "  %s: %s\n", tutti_operation_name(kind), tti_task_describe(g, kind, how, sizeof(how)));
     }
     if (g->backend->ops->describe) {
-        used += g->backend->ops->describe(g->state, used < capacity ? text + used : NULL,
-                                          used < capacity ? capacity - used : 0);
+        t.length += g->backend->ops->describe(g->state, tti_text_end(&t), tti_text_room(&t));
     }
-    return used;
+    return t.length;
 }
 
 tutti_status tutti_group_describe(tutti_group *group, char *text, size_t capacity, size_t *needed, tutti_error *error)

@@ -15,6 +15,7 @@
 #include "backends/fault/inject.h"
 #include "backends/fault/inner.h"
 #include "base/error.h"
+#include "base/text.h"
 
 static int32_t available(char *why, size_t capacity)
 {
@@ -112,14 +113,12 @@ static tutti_status probe(void *state, int32_t peer, int32_t tag, int32_t *found
 static size_t describe(void *state, char *text, size_t capacity)
 {
     struct tti_fault_group *s = state;
-    int n = snprintf(text, capacity, "  fault: over %s; rules: %s\n", s->backend->name,
-                     s->rules.count > 0 ? s->text : "none");
-    size_t length = n > 0 ? (size_t)n : 0;
+    struct tti_text t = {.at = text, .capacity = capacity};
+    tti_append(&t, "  fault: over %s; rules: %s\n", s->backend->name, s->rules.count > 0 ? s->text : "none");
     if (s->backend->ops->describe) {
-        size_t used = length < capacity ? length : capacity;
-        length += s->backend->ops->describe(s->inner, capacity > 0 ? text + used : NULL, capacity - used);
+        t.length += s->backend->ops->describe(s->inner, tti_text_end(&t), tti_text_room(&t));
     }
-    return length;
+    return t.length;
 }
 
 static tutti_status failure(void *state, tutti_error *error)

@@ -6,7 +6,6 @@
  */
 #include "backends/hier/hier.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "backends/hier/collectives/collectives.h"
@@ -16,6 +15,7 @@
 #include "backends/wire_all_reduce.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "tensor/dtype.h"
 
 #define PROMISES                                                                                                       \
@@ -124,28 +124,11 @@ static uint32_t capabilities(void *state)
 
 /* ---- description ------------------------------------------------------------------------------------------------- */
 
-struct text {
-    char *at;
-    size_t capacity;
-    size_t length;
-};
-
-__attribute__((format(printf, 2, 3))) static void print(struct text *t, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    const bool fits = t->length < t->capacity;
-    const int n = vsnprintf(fits ? t->at + t->length : NULL, fits ? t->capacity - t->length : 0, format, list);
-    va_end(list);
-    t->length += n > 0 ? (size_t)n : 0;
-}
-
-static void print_engine(struct text *t, const tutti_engine *engine)
+static void append_engine(struct tti_text *t, const tutti_engine *engine)
 {
     const tutti_backend_ops *ops = engine->backend->ops;
     if (ops->describe) {
-        const bool fits = t->length < t->capacity;
-        t->length += ops->describe(engine->state, fits ? t->at + t->length : NULL, fits ? t->capacity - t->length : 0);
+        t->length += ops->describe(engine->state, tti_text_end(t), tti_text_room(t));
     }
 }
 
@@ -153,24 +136,24 @@ static size_t describe(void *state, char *text, size_t capacity)
 {
     const struct tti_hier *s = state;
     const struct tti_hosts *h = &s->hosts;
-    struct text t = {.at = text, .capacity = capacity};
-    print(&t, "  hier: %d host%s:", h->count, h->count == 1 ? "" : "s");
+    struct tti_text t = {.at = text, .capacity = capacity};
+    tti_append(&t, "  hier: %d host%s:", h->count, h->count == 1 ? "" : "s");
     for (int32_t host = 0; host < h->count; host++) {
-        print(&t, "%s %d (rank%s", host > 0 ? "," : "", host, tti_host_ranks(h, host) == 1 ? "" : "s");
+        tti_append(&t, "%s %d (rank%s", host > 0 ? "," : "", host, tti_host_ranks(h, host) == 1 ? "" : "s");
         for (int32_t local_rank = 0; local_rank < tti_host_ranks(h, host); local_rank++) {
-            print(&t, "%s %d", local_rank > 0 ? "," : "", tti_host_member(h, host, local_rank));
+            tti_append(&t, "%s %d", local_rank > 0 ? "," : "", tti_host_member(h, host, local_rank));
         }
-        print(&t, ")");
+        tti_append(&t, ")");
     }
     if (!s->inner) {
-        print(&t, "; backend %s does everything\n", s->flat->backend->name);
+        tti_append(&t, "; backend %s does everything\n", s->flat->backend->name);
     } else {
-        print(&t, "; inside a host %s, between hosts %s on %d rail%s, in chunks of %zu bytes; messages %s\n",
-              s->inner->backend->name, s->flat->backend->name, h->rails, h->rails == 1 ? "" : "s", s->chunk,
-              s->flat->backend->name);
-        print_engine(&t, s->inner);
+        tti_append(&t, "; inside a host %s, between hosts %s on %d rail%s, in chunks of %zu bytes; messages %s\n",
+                   s->inner->backend->name, s->flat->backend->name, h->rails, h->rails == 1 ? "" : "s", s->chunk,
+                   s->flat->backend->name);
+        append_engine(&t, s->inner);
     }
-    print_engine(&t, s->flat);
+    append_engine(&t, s->flat);
     return t.length;
 }
 

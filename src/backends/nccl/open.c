@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host/boot_id.h"
+#include "base/text.h"
 
 #define MAGIC          0x6c63636eu /* "nccl" */
 #define NONBLOCKING    21400
@@ -386,15 +387,12 @@ size_t tti_nccl_describe(void *state, char *text, size_t capacity)
     if (count > 0) {
         snprintf(lost, sizeof(lost), ", %d of them left in ncclCommAbort", count);
     }
-    const int n = snprintf(text, capacity, "  %s: %s %s (%s), %s %s, %d communicator%s%s%s\n", library->backend,
-                           library->display_name, version, library->path, device, g->name, g->lanes,
-                           g->lanes == 1 ? "" : "s", g->nonblocking ? "" : ", whose calls no deadline ends", lost);
-    size_t used = n > 0 ? (size_t)n : 0;
+    struct tti_text t = {.at = text, .capacity = capacity};
+    tti_append(&t, "  %s: %s %s (%s), %s %s, %d communicator%s%s%s\n", library->backend, library->display_name, version,
+               library->path, device, g->name, g->lanes, g->lanes == 1 ? "" : "s",
+               g->nonblocking ? "" : ", whose calls no deadline ends", lost);
     if (g->setting_warnings[0]) {
-        const bool fits = used < capacity;
-        const int more = snprintf(fits ? text + used : NULL, fits ? capacity - used : 0, "  not possible: %s\n",
-                                  g->setting_warnings);
-        used += more > 0 ? (size_t)more : 0;
+        tti_append(&t, "  not possible: %s\n", g->setting_warnings);
     }
-    return used;
+    return t.length;
 }

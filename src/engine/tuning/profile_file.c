@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "kernels/kernels.h"
 
 #define FORMAT     "4"
@@ -87,24 +88,22 @@ static const char remark[] =
     "any time; `tutti info --calibrate` measures again.\n";
 
 /* The lines that identify the machine. */
-static int format_head(const struct tti_machine *machine, char *text, size_t capacity)
+static void append_head(struct tti_text *t, const struct tti_machine *machine)
 {
-    return snprintf(text, capacity, "%sformat=" FORMAT "\nbuild=" BUILD "\ncpu=%s\nkernel=%s\nisa=%s\ncpus=%d\n",
-                    remark, machine->cpu, machine->kernel, machine->isa, machine->cpus);
+    tti_append(t, "%sformat=" FORMAT "\nbuild=" BUILD "\ncpu=%s\nkernel=%s\nisa=%s\ncpus=%d\n", remark, machine->cpu,
+               machine->kernel, machine->isa, machine->cpus);
 }
 
 size_t tti_profile_format(const struct tti_machine *machine, const struct tti_profile *profile, char *text,
                           size_t capacity)
 {
-    int used = format_head(machine, text, capacity);
-    for (int i = 0; i < TTI_PROFILE_FIELDS && (size_t)used < capacity; i++) {
-        used += snprintf(text + used, capacity - (size_t)used, "%s=%lld\n", tti_profile_fields[i].name,
-                         (long long)tti_profile_value(profile, i));
+    struct tti_text t = {.at = text, .capacity = capacity};
+    append_head(&t, machine);
+    for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
+        tti_append(&t, "%s=%lld\n", tti_profile_fields[i].name, (long long)tti_profile_value(profile, i));
     }
-    if ((size_t)used < capacity) {
-        used += snprintf(text + used, capacity - (size_t)used, "end\n");
-    }
-    return (size_t)used < capacity ? (size_t)used : 0;
+    tti_append(&t, "end\n");
+    return t.length < capacity ? t.length : 0;
 }
 
 /* Exactly "name=number\n". */
@@ -124,12 +123,13 @@ static const char *parse_line(const char *text, const char *name, int64_t *value
 /* The format has exactly one text for a profile: any other text is damaged or foreign. */
 bool tti_profile_parse(const char *text, const struct tti_machine *machine, struct tti_profile *profile)
 {
-    char head[TEXT_MOST];
-    const int length = format_head(machine, head, sizeof(head));
-    if (length < 0 || (size_t)length >= sizeof(head) || strncmp(text, head, (size_t)length) != 0) {
+    char expected[TEXT_MOST];
+    struct tti_text head = {.at = expected, .capacity = sizeof(expected)};
+    append_head(&head, machine);
+    if (head.length >= sizeof(expected) || strncmp(text, expected, head.length) != 0) {
         return false;
     }
-    const char *at = text + length;
+    const char *at = text + head.length;
     memset(profile, 0, sizeof(*profile));
     for (int i = 0; i < TTI_PROFILE_FIELDS; i++) {
         int64_t value = 0;
@@ -226,9 +226,10 @@ static int open_folder(const char *path, char *note, size_t capacity)
 
 static void name_of(const struct tti_machine *machine, char name[64])
 {
-    char head[TEXT_MOST];
-    format_head(machine, head, sizeof(head));
-    snprintf(name, 64, "machine-%016llx", (unsigned long long)tti_hash_text(TTI_HASH_EMPTY, head));
+    char text[TEXT_MOST];
+    struct tti_text head = {.at = text, .capacity = sizeof(text)};
+    append_head(&head, machine);
+    snprintf(name, 64, "machine-%016llx", (unsigned long long)tti_hash_text(TTI_HASH_EMPTY, text));
 }
 
 /* ---- reading and writing ------------------------------------------------------------------------------------- */

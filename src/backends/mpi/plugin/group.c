@@ -25,6 +25,7 @@
 #include "backends/record.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 
 /* What a rank publishes about itself. The layout is fixed, since it is sent between processes. */
 struct rank_info {
@@ -381,20 +382,19 @@ size_t tti_mpi_describe(void *state, char *text, size_t capacity)
     while (level < 3 && values[level] != tti_mpi_library.level) {
         level++;
     }
-    const int n = snprintf(text, capacity,
-                           "  mpi: %s, plug-in " TTI_MPI_FLAVOUR ", %s; threads %s%s; device memory: CUDA %s, ROCm %s\n"
-                           "  collectives: %s\n",
-                           tti_mpi_library.version, tti_mpi_library.own ? "started here" : "started by the application",
-                           levels[level], tti_mpi_library.locked ? " (calls that do not block one at a time)" : "",
-                           tti_mpi_library.cuda_aware ? "yes" : "no", tti_mpi_library.rocm_aware ? "yes" : "no",
-                           g->blocking ? "blocking calls, which no deadline ends"
-                                       : "calls are compared, and end at their deadlines");
-    const size_t used = n > 0 ? (size_t)n : 0;
-    if (!g->profile) {
-        return used;
+    struct tti_text t = {.at = text, .capacity = capacity};
+    tti_append(&t,
+               "  mpi: %s, plug-in " TTI_MPI_FLAVOUR ", %s; threads %s%s; device memory: CUDA %s, ROCm %s\n"
+               "  collectives: %s\n",
+               tti_mpi_library.version, tti_mpi_library.own ? "started here" : "started by the application",
+               levels[level], tti_mpi_library.locked ? " (calls that do not block one at a time)" : "",
+               tti_mpi_library.cuda_aware ? "yes" : "no", tti_mpi_library.rocm_aware ? "yes" : "no",
+               g->blocking ? "blocking calls, which no deadline ends"
+                           : "calls are compared, and end at their deadlines");
+    if (g->profile) {
+        tti_mpi_profile_append(g->profile, &t);
     }
-    const bool fits = used < capacity;
-    return used + tti_mpi_profile_text(g->profile, fits ? text + used : NULL, fits ? capacity - used : 0);
+    return t.length;
 }
 
 void *tti_mpi_native(void *state)

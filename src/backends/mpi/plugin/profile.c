@@ -63,28 +63,25 @@ void tti_mpi_profile_add(struct tti_mpi_profile *p, tutti_operation kind, uint64
     pthread_mutex_unlock(&p->lock);
 }
 
-size_t tti_mpi_profile_text(struct tti_mpi_profile *p, char *text, size_t capacity)
+void tti_mpi_profile_append(struct tti_mpi_profile *p, struct tti_text *t)
 {
-    size_t used = (size_t)snprintf(text, capacity, "  %-14s %12s %16s %14s %14s\n", "profile", "calls", "bytes",
-                                   "total ms", "longest ms");
+    tti_append(t, "  %-14s %12s %16s %14s %14s\n", "profile", "calls", "bytes", "total ms", "longest ms");
     pthread_mutex_lock(&p->lock);
     for (tutti_operation kind = 1; kind < KINDS; kind++) {
         const struct row *row = &p->rows[kind];
         if (row->calls > 0) {
-            used += (size_t)snprintf(used < capacity ? text + used : NULL, used < capacity ? capacity - used : 0,
-                                     "  %-14s %12lld %16llu %14.3f %14.3f\n", tutti_operation_name(kind),
-                                     (long long)row->calls, (unsigned long long)row->bytes,
-                                     (double)row->total_ns * 1e-6, (double)row->longest_ns * 1e-6);
+            tti_append(t, "  %-14s %12lld %16llu %14.3f %14.3f\n", tutti_operation_name(kind), (long long)row->calls,
+                       (unsigned long long)row->bytes, (double)row->total_ns * 1e-6, (double)row->longest_ns * 1e-6);
         }
     }
     pthread_mutex_unlock(&p->lock);
-    return used;
 }
 
 void tti_mpi_profile_print(const struct tti_mpi_group *g)
 {
     char text[2048]; /* one write, so that lines of several ranks do not mix */
-    tti_mpi_profile_text(g->profile, text, sizeof(text));
+    struct tti_text t = {.at = text, .capacity = sizeof(text)};
+    tti_mpi_profile_append(g->profile, &t);
     fprintf(stderr, "tutti: mpi.profiling: rank %d of %d, rank %d of the world\n%s", g->rank, g->size, g->world_rank,
             text);
 }

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/process/fork.h"
+#include "base/text.h"
 
 /* Versions that changed what a setting means. */
 #define CONFIG_CHANNELS 21700 /* the number of channels is a setting of a communicator */
@@ -232,40 +233,33 @@ tti_nccl_config tti_nccl_config_of(const struct tti_nccl_library *library, const
     return config;
 }
 
-/* Appends a sentence. Returns the length of all sentences, as snprintf does. */
-__attribute__((format(printf, 4, 5))) static size_t add_sentence(char *text, size_t capacity, size_t length,
-                                                                 const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void add_sentence(struct tti_text *t, const char *format, ...)
 {
-    const size_t at = length < capacity ? length : capacity;
-    const int separator = snprintf(text + at, capacity - at, "%s", length > 0 ? "; " : "");
-    length += (size_t)separator;
-    const size_t then = length < capacity ? length : capacity;
+    if (t->length > 0) {
+        tti_append(t, "; ");
+    }
     va_list arguments;
     va_start(arguments, format);
-    const int more = vsnprintf(text + then, capacity - then, format, arguments);
+    tti_append_list(t, format, arguments);
     va_end(arguments);
-    return more > 0 ? length + (size_t)more : length;
 }
 
-static size_t ignored_channels(const struct tti_nccl_library *library, const char *channels, char *text,
-                               size_t capacity, size_t length)
+static void ignored_channels(const struct tti_nccl_library *library, const char *channels, struct tti_text *t)
 {
     static const char *const above[] = {"NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
     char version[16];
     for (size_t i = 0; library->version >= CONFIG_CHANNELS && i < sizeof(above) / sizeof(above[0]); i++) {
         const char *value = getenv(above[i]);
         if (value && strcmp(value, channels) != 0) {
-            length = add_sentence(text, capacity, length,
-                                  "%s.channels=%s has no effect: %s=%s of the environment overrides it",
-                                  library->backend, channels, above[i], value);
+            add_sentence(t, "%s.channels=%s has no effect: %s=%s of the environment overrides it", library->backend,
+                         channels, above[i], value);
         }
     }
     if (library->device->type == kDLCUDA && library->version < MORE_CHANNELS && strtol(channels, NULL, 10) > 32) {
         tti_nccl_version_text(library->version, version);
-        length = add_sentence(text, capacity, length, "%s.channels=%s counts as 32, the most that %s %s has",
-                              library->backend, channels, library->display_name, version);
+        add_sentence(t, "%s.channels=%s counts as 32, the most that %s %s has", library->backend, channels,
+                     library->display_name, version);
     }
-    return length;
 }
 
 size_t tti_nccl_setting_warnings(const struct tti_nccl_library *library, const tutti_open_info *info, char *text,
@@ -275,33 +269,31 @@ size_t tti_nccl_setting_warnings(const struct tti_nccl_library *library, const t
     const char *threshold = setting_of(library, info, "tree_threshold");
     const char *channels = setting_of(library, info, "channels");
     const char *blocking = getenv("NCCL_COMM_BLOCKING");
-    size_t length = 0;
+    struct tti_text t = {.at = text, .capacity = capacity};
     if (capacity > 0) {
         text[0] = '\0';
     }
     if (threshold) {
-        length = add_sentence(text, capacity, length,
-                              "%s.tree_threshold=%s has no effect: %s has had no such threshold since 2.5, and chooses "
-                              "for each size by its model of the machine (%s.algo selects ring or tree for all)",
-                              library->backend, threshold, library->display_name, library->backend);
+        add_sentence(&t,
+                     "%s.tree_threshold=%s has no effect: %s has had no such threshold since 2.5, and chooses "
+                     "for each size by its model of the machine (%s.algo selects ring or tree for all)",
+                     library->backend, threshold, library->display_name, library->backend);
     }
     if (channels) {
-        length = ignored_channels(library, channels, text, capacity, length);
+        ignored_channels(library, channels, &t);
     }
     if (blocking && strcmp(blocking, "1") == 0) {
-        length =
-            add_sentence(text, capacity, length,
-                         "NCCL_COMM_BLOCKING=1 of the environment makes calls of %s block, and no deadline ends them",
-                         library->display_name);
+        add_sentence(&t, "NCCL_COMM_BLOCKING=1 of the environment makes calls of %s block, and no deadline ends them",
+                     library->display_name);
     }
     for (size_t i = 0; library->loaded && i < sizeof(by_variable) / sizeof(by_variable[0]); i++) {
         const bool of_communicator = strcmp(by_variable[i], "channels") == 0 && library->version >= CONFIG_CHANNELS;
         if (setting_of(library, info, by_variable[i]) && !of_communicator) {
-            length = add_sentence(text, capacity, length,
-                                  "%s.%s comes too late if the program has used %s before: it was in the process "
-                                  "already, and reads its variables once",
-                                  library->backend, by_variable[i], library->display_name);
+            add_sentence(&t,
+                         "%s.%s comes too late if the program has used %s before: it was in the process "
+                         "already, and reads its variables once",
+                         library->backend, by_variable[i], library->display_name);
         }
     }
-    return length;
+    return t.length;
 }

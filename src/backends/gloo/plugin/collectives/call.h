@@ -23,9 +23,8 @@ struct CallRecord {
     uint64_t token; /* the group's token plus the sender's rank */
     uint64_t call;
     uint64_t descriptor[2];
-    uint64_t sends; /* all_to_all_v: bytes for the receiver of this record ... */
-    uint64_t
-        expects; /* ... and with a decision: what the sender expects from that rank, where `sends` has what it got */
+    uint64_t sends;   /* all_to_all_v: bytes for the receiver of this record; with a decision: those of that rank ... */
+    uint64_t expects; /* ... and what the sender of this record expects from it */
     double scale;
     int32_t decision; /* second round of all_to_all_v: the rank whose `sends` differ from `expects`, or -1 */
     int32_t failed;   /* the status for which the sender cannot take part, or OK */
