@@ -239,10 +239,7 @@ static void check_store(struct argp_state *state, const struct tti_run_options *
 static void complete(struct argp_state *state, const struct parser *parser)
 {
     struct tti_run_options *options = parser->options;
-    /* A rank per CPU of the mask would be throttled where the cgroup grants less time than that. */
-    unsigned quota = tti_cpu_quota_whole();
-    const size_t cpus = tti_cpus_count(&options->cpus);
-    options->cpus_usable = (int)(quota > 0 && quota < cpus ? quota : cpus);
+    options->cpus_usable = (int)tti_cpus_within_quota((unsigned)tti_cpus_count(&options->cpus));
     options->ranks = options->cpus_usable < TTI_MAX_RANKS ? options->cpus_usable : TTI_MAX_RANKS;
     if (parser->ranks && strcmp(parser->ranks, "auto") != 0) {
         int64_t ranks = 0;

@@ -31,6 +31,12 @@ unsigned tti_cpu_quota_whole(void)
     return (tti_cgroup_cpus("").thousandths + 999) / 1000;
 }
 
+unsigned tti_cpus_within_quota(unsigned cpus)
+{
+    const unsigned quota = tti_cpu_quota_whole();
+    return quota != 0 && quota < cpus ? quota : cpus;
+}
+
 unsigned tti_cpu_count(void)
 {
     uint64_t mask[TTI_CPU_WORDS];
@@ -39,7 +45,6 @@ unsigned tti_cpu_count(void)
     for (int i = 0; i < TTI_CPU_WORDS; i++) {
         count += (unsigned)__builtin_popcountll(mask[i]);
     }
-    const unsigned quota = tti_cpu_quota_whole();
-    count = quota != 0 && quota < count ? quota : count;
+    count = tti_cpus_within_quota(count);
     return count > 0 ? count : 1;
 }

@@ -16,6 +16,10 @@ double tti_cpu_quota(void);
 /* The same in whole CPUs, rounded up. */
 unsigned tti_cpu_quota_whole(void);
 
+/* As many of these CPUs as may be used at once: cut by the quota, rounded up. A rank for each of the others would be
+ * throttled. */
+unsigned tti_cpus_within_quota(unsigned cpus);
+
 /* CPUs that may be used at once: the mask's count, cut by the quota, rounded up; at least 1. */
 unsigned tti_cpu_count(void);
 
