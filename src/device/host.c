@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The host's memory as a device. Each function completes before it returns, so streams and events are NULL. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/host/boot_id.h"
+#include "base/host/cpu.h"
 #include "device/types.h"
 #include "kernels/kernels.h"
 
@@ -36,55 +37,36 @@ static tutti_status host_check(int32_t index, tutti_error *error)
                : tti_error_set(error, TUTTI_INVALID_ARGUMENT, "there is no device cpu:%d: the host is cpu:0", index);
 }
 
-/* The model name of the first processor. Some architectures have no such line. */
 static tutti_status host_name_of(int32_t index, char *name, size_t capacity, tutti_error *error)
 {
-    char line[256];
     tutti_status status = host_check(index, error);
-    if (status != TUTTI_OK) {
-        return status;
+    if (status == TUTTI_OK && !tti_cpu_model(name, capacity)) {
+        snprintf(name, capacity, "host");
     }
-    snprintf(name, capacity, "host");
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && fgets(line, sizeof(line), file)) {
-        const char *colon = strchr(line, ':');
-        if (colon && strncmp(line, "model name", 10) == 0) {
-            colon += 1 + strspn(colon + 1, " ");
-            snprintf(name, capacity, "%.*s", (int)strcspn(colon, "\n"), colon);
-            break;
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-    return TUTTI_OK;
+    return status;
 }
 
 /* The kernel's boot id: equal in all processes of a host, different on each host. */
 static tutti_status host_uuid_of(int32_t index, unsigned char uuid[TTI_DEVICE_UUID], tutti_error *error)
 {
-    static const char path[] = "/proc/sys/kernel/random/boot_id";
+    char text[TTI_BOOT_ID];
     tutti_status status = host_check(index, error);
-    if (status != TUTTI_OK) {
+    if (status != TUTTI_OK || (status = tti_boot_id(text, error)) != TUTTI_OK) {
         return status;
     }
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return tti_error_system(error, errno, "cannot read %s", path);
-    }
     int digits = 0;
-    for (int c = fgetc(file); c != EOF && digits < 2 * TTI_DEVICE_UUID; c = fgetc(file)) {
+    for (const char *c = text; *c && digits < 2 * TTI_DEVICE_UUID; c++) {
         static const char hexadecimal[] = "0123456789abcdef";
-        const char *digit = c ? strchr(hexadecimal, c) : NULL;
+        const char *digit = strchr(hexadecimal, *c);
         if (digit) {
             const unsigned high = digits % 2 == 0 ? 0 : uuid[digits / 2];
             uuid[digits / 2] = (unsigned char)(high * 16 + (unsigned)(digit - hexadecimal));
             digits++;
         }
     }
-    fclose(file);
-    return digits == 2 * TTI_DEVICE_UUID ? TUTTI_OK
-                                         : tti_error_set(error, TUTTI_SYSTEM, "%s does not hold a UUID", path);
+    return digits == 2 * TTI_DEVICE_UUID
+               ? TUTTI_OK
+               : tti_error_set(error, TUTTI_SYSTEM, "the boot id of this host is \"%s\", which is no UUID", text);
 }
 
 static tutti_status host_lookup(const void *memory, DLDevice *device, tutti_error *error)

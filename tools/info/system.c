@@ -13,41 +13,19 @@
 
 #include "base/clock.h"
 #include "base/host/cpu.h"
+#include "base/host/text_file.h"
 #include "base/wait/futex_waitv.h"
 #include "common/cpus.h"
 #include "info/info.h"
 
 #define LIMIT_NS 1000000000 /* of a wait that should end at once */
 
-/* The first value of a key in a file of "key : value" lines (/proc/cpuinfo, /proc/meminfo). */
-static bool read_value(const char *path, const char *key, char *value, size_t capacity)
+/* "NUMBER kB" behind the key; 0: there is none. */
+static int64_t bytes_of(const char *text, const char *key)
 {
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return false;
-    }
-    char line[512];
-    bool found = false;
-    while (!found && fgets(line, sizeof(line), file)) {
-        char *colon = strchr(line, ':');
-        size_t length = strlen(key);
-        if (colon && strncmp(line, key, length) == 0 &&
-            strspn(line + length, " \t") == (size_t)(colon - line) - length) {
-            char *begin = colon + 1 + strspn(colon + 1, " \t");
-            begin[strcspn(begin, "\n")] = '\0';
-            snprintf(value, capacity, "%s", begin);
-            found = true;
-        }
-    }
-    fclose(file);
-    return found;
-}
-
-static int64_t memory_value(const char *key)
-{
-    char text[64];
+    char value[64];
     long long kib = 0;
-    return read_value("/proc/meminfo", key, text, sizeof(text)) && sscanf(text, "%lld kB", &kib) == 1 ? kib * 1024 : 0;
+    return tti_find_value(text, key, value, sizeof(value)) && sscanf(value, "%lld kB", &kib) == 1 ? kib * 1024 : 0;
 }
 
 static void why_not(char *text, size_t capacity, const char *what)
@@ -101,7 +79,7 @@ void tti_info_system(struct tti_system_info *system)
         snprintf(system->kernel, sizeof(system->kernel), "%s", name.release);
         snprintf(system->machine, sizeof(system->machine), "%s", name.machine);
     }
-    if (!read_value("/proc/cpuinfo", "model name", system->cpu, sizeof(system->cpu))) {
+    if (!tti_cpu_model(system->cpu, sizeof(system->cpu))) {
         snprintf(system->cpu, sizeof(system->cpu), "unknown");
     }
     struct tti_cpus cpus;
@@ -111,8 +89,10 @@ void tti_info_system(struct tti_system_info *system)
     }
     system->cpu_quota = tti_cpu_quota();
     system->page_size = sysconf(_SC_PAGESIZE);
-    system->huge_page_size = memory_value("Hugepagesize");
-    system->memory_available = memory_value("MemAvailable");
+    char memory[4096];
+    tti_read_text(memory, sizeof(memory), "/proc/meminfo");
+    system->huge_page_size = bytes_of(memory, "Hugepagesize");
+    system->memory_available = bytes_of(memory, "MemAvailable");
     try_memfd(system->memfd, sizeof(system->memfd));
     try_futex_waitv(system->futex_waitv, sizeof(system->futex_waitv));
 }

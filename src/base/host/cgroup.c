@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/host/text_file.h"
+
 #define FIELD_ROOT  3 /* of a line of mountinfo, from 0: the directory of the hierarchy that is mounted ... */
 #define FIELD_POINT 4 /* ... and where */
 #define MOST        1000000000u
@@ -113,17 +115,13 @@ static void read_lines(const char *root, const char *name, void (*take)(char *li
     fclose(file);
 }
 
-/* The first line of a file in a group's directory. */
-static bool read_value(const char *directory, const char *name, char *text, int capacity)
+/* The number in a file of a group's directory; 0: there is none. */
+static long long read_number(const char *directory, const char *name)
 {
-    char path[PATH_MAX];
-    FILE *file = snprintf(path, sizeof(path), "%s/%s", directory, name) < PATH_MAX ? fopen(path, "re") : NULL;
-    if (!file) {
-        return false;
-    }
-    const bool good = fgets(text, capacity, file) != NULL;
-    fclose(file);
-    return good;
+    char text[64];
+    long long number = 0;
+    tti_read_text(text, sizeof(text), "%s/%s", directory, name);
+    return sscanf(text, "%lld", &number) == 1 ? number : 0;
 }
 
 /* Version 2: "QUOTA PERIOD", or "max PERIOD"; version 1: a file for each, and -1. Microseconds. */
@@ -133,12 +131,13 @@ static uint32_t limit_of(const char *directory, bool unified)
     long long quota = 0;
     long long period = 0;
     if (unified) {
-        if (!read_value(directory, "cpu.max", text, sizeof(text)) || sscanf(text, "%lld %lld", &quota, &period) != 2) {
+        tti_read_text(text, sizeof(text), "%s/cpu.max", directory);
+        if (sscanf(text, "%lld %lld", &quota, &period) != 2) {
             return 0;
         }
-    } else if (!read_value(directory, "cpu.cfs_quota_us", text, sizeof(text)) || sscanf(text, "%lld", &quota) != 1 ||
-               !read_value(directory, "cpu.cfs_period_us", text, sizeof(text)) || sscanf(text, "%lld", &period) != 1) {
-        return 0;
+    } else {
+        quota = read_number(directory, "cpu.cfs_quota_us");
+        period = read_number(directory, "cpu.cfs_period_us");
     }
     if (quota <= 0 || period <= 0) {
         return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/host/cgroup.h"
+#include "base/host/text_file.h"
 
 void tti_cpu_mask(uint64_t mask[TTI_CPU_WORDS])
 {
@@ -47,4 +48,11 @@ unsigned tti_cpu_count(void)
     }
     count = tti_cpus_within_quota(count);
     return count > 0 ? count : 1;
+}
+
+bool tti_cpu_model(char *name, size_t capacity)
+{
+    char text[1024]; /* the model stands before the long list of flags */
+    tti_read_text(text, sizeof(text), "/proc/cpuinfo");
+    return tti_find_value(text, "model name", name, capacity);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How many CPUs this thread may use: the affinity mask and the control groups' quota. */
+/* The CPUs: their model, and how many this thread may use by the affinity mask and the control groups' quota. */
 #ifndef TTI_BASE_HOST_CPU_H
 #define TTI_BASE_HOST_CPU_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define TTI_CPU_WORDS 16 /* 1024 CPUs */
@@ -22,5 +24,8 @@ unsigned tti_cpus_within_quota(unsigned cpus);
 
 /* CPUs that may be used at once: the mask's count, cut by the quota, rounded up; at least 1. */
 unsigned tti_cpu_count(void);
+
+/* The model name of the first processor. False, with "": the kernel gives none, as for many ARM processors. */
+bool tti_cpu_model(char *name, size_t capacity);
 
 #endif

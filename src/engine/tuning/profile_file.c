@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/host/text_file.h"
 #include "base/text.h"
 #include "kernels/kernels.h"
 
@@ -46,28 +47,18 @@
 /* Appends the value of the first "key : value" line with this key. */
 static void append_value(const char *text, const char *key, char *value, size_t capacity)
 {
-    const size_t length = strlen(key);
-    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-        if (strncmp(line, key, length) == 0 && strchr("\t :", line[length])) {
-            const char *from = line + strcspn(line, ":\n");
-            from += strspn(from, ": \t");
-            const size_t used = strlen(value);
-            snprintf(value + used, capacity - used, "%s%.*s", used ? " " : "", (int)strcspn(from, "\n"), from);
-            return;
-        }
+    char found[128];
+    if (tti_find_value(text, key, found, sizeof(found))) {
+        const size_t used = strlen(value);
+        snprintf(value + used, capacity - used, "%s%s", used ? " " : "", found);
     }
 }
 
 void tti_machine_find(struct tti_machine *machine)
 {
     memset(machine, 0, sizeof(*machine));
-    char text[2048] = ""; /* the first processor */
-    const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-    const ssize_t length = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
-    text[length > 0 ? length : 0] = '\0';
-    if (file >= 0) {
-        close(file);
-    }
+    char text[2048]; /* the first processor */
+    tti_read_text(text, sizeof(text), "/proc/cpuinfo");
     static const char *const keys[] = {"model name", "model", "stepping", "CPU implementer", "CPU part", "CPU variant"};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         append_value(text, keys[i], machine->cpu, sizeof(machine->cpu));

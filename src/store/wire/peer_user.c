@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/host/text_file.h"
+
 #define USUAL_OVERFLOW 65534u
 
 bool tti_peer_is_same_user(int fd, int *pid)
@@ -21,15 +23,10 @@ bool tti_peer_is_same_user(int fd, int *pid)
 
 static unsigned overflow_user(void)
 {
-    unsigned user = USUAL_OVERFLOW;
-    FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
-    if (file) {
-        if (fscanf(file, "%u", &user) != 1) {
-            user = USUAL_OVERFLOW;
-        }
-        fclose(file);
-    }
-    return user;
+    char text[16];
+    unsigned user;
+    tti_read_text(text, sizeof(text), "/proc/sys/kernel/overflowuid");
+    return sscanf(text, "%u", &user) == 1 ? user : USUAL_OVERFLOW;
 }
 
 /* Whether all 2^32 - 1 users are mapped here, as outside of every user namespace (-1 is no user). */
