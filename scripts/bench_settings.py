@@ -10,6 +10,7 @@ import sys
 
 import bench_vs
 from bench_vs import (BIND, IMPI, KEEP, MPICH5, MPICH_PACKAGES, OPENMPI, OPENMPI5, OPENMPI_PACKAGES, SHM, UCX, WHEEL, Setup)
+from command_line.words import refuse, take_words
 
 DEFAULT = ("all_reduce,broadcast,all_to_all,ping_pong", "--sizes", "8,1K,16K,256K,4M,16M", "--budget", "40", "--repeat", "1")
 
@@ -64,8 +65,8 @@ CANDIDATES = {
 def main():
     library = sys.argv[1] if len(sys.argv) > 1 else ""
     if library not in CANDIDATES:
-        print(f"bench_settings: the first word is a library: {', '.join(CANDIDATES)}", file=sys.stderr)
-        return 2
+        take_words(__doc__)
+        refuse(f"the first word is a library: {', '.join(CANDIDATES)}")
     bench_vs.SETUPS.update((f"{library}/{name}", setup) for name, setup in CANDIDATES[library].items())
     sys.argv[1:2] = [DEFAULT[0], "--vs", library, *DEFAULT[1:]]
     return bench_vs.main()
