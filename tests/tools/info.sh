@@ -54,6 +54,8 @@ check_line out '^ +8( +[0-9]+[KMG]?){7} +([0-9]+[KMG]?|never)$' "thresholds of 8
 check_equal "$(ls -A "$work/cache" 2>/dev/null)" "" "calibrate=off leaves no file"
 TUTTI_ENGINE_CALIBRATE=off TUTTI_ENGINE_ONE_SHOT=3K TUTTI_ENGINE_STREAM_BYTES=5M run_tutti info
 check_line out '^ +8 +[0-9]+ +3K .* 5M$' "settings go before the machine"
+TUTTI_ENGINE_CALIBRATE=off TUTTI_ENGINE_PACKETS=0 run_tutti info
+check_line out '^ +8 +100 ' "without packets there is the arrival line"
 TUTTI_ENGINE_CALIBRATE=auto run_tutti info --calibrate
 grep -q '^  note  *nothing could be measured' "$work/out" || check_status 0 "info --calibrate"
 check_line out '^  source +(measured now|built in)$' "info --calibrate"
@@ -136,6 +138,7 @@ assert settings["lanes"]["value"] == "3" and settings["lanes"]["default"] == "1"
 assert info["profile"]["source"] == "built in" and info["profile"]["file"] is None, info["profile"]
 assert info["profile"]["wake_ns"] > 0 and info["profile"]["near_ns"] > 0, info["profile"]
 assert [t["ranks"] for t in info["thresholds"]] == [2, 4, 8, 16, 32, 64], info["thresholds"]
+assert all(100 <= t["packets"] <= 1892 for t in info["thresholds"]), info["thresholds"]
 assert all(t["one_shot"] <= t["window"] <= t["stage"] for t in info["thresholds"]), info["thresholds"]
 assert "heap" in backends["shm"]["capabilities"].split() and "cancel" in backends["shm"]["capabilities"].split()
 assert settings["lanes"]["environment"] == "TUTTI_LANES" and settings["lanes"]["maximum"] == 16

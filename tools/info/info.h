@@ -11,6 +11,7 @@
 #include "core/launchers/world.h"
 #include "core/membership/same_host.h"
 #include "core/settings/settings.h"
+#include "engine/memory/layout.h"
 #include "engine/tuning/calibrate.h"
 #include "engine/tuning/tuning.h"
 
@@ -87,6 +88,12 @@ const char *tti_info_source_name(enum tti_calibrate_source source);
 static inline int tti_info_ranks(int i)
 {
     return 2 << i;
+}
+
+/* Bytes that travel with the arrival: what the arrival line has room for, or more with packets. */
+static inline uint64_t tti_info_packets(const struct tti_tuning *tuning)
+{
+    return tuning->packets > TTI_PAYLOAD ? tuning->packets : TTI_PAYLOAD;
 }
 
 /* The capability bits by name, separated by spaces. */

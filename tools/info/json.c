@@ -114,7 +114,7 @@ static json_t *pack_thresholds(const struct tti_info *info)
     for (int i = 0; i < TTI_INFO_SIZES && array; i++) {
         const struct tti_tuning *t = &info->tunings[i];
         array = append(array, json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "ranks", tti_info_ranks(i),
-                                        "packets", (json_int_t)t->packets, "one_shot", (json_int_t)t->one_shot,
+                                        "packets", (json_int_t)tti_info_packets(t), "one_shot", (json_int_t)t->one_shot,
                                         "window", (json_int_t)t->window, "stage", (json_int_t)t->stage, "stage_far",
                                         (json_int_t)t->stage_far, "stage_small", (json_int_t)t->stage_small,
                                         "zero_copy", (json_int_t)t->zero_copy, "stream",
