@@ -79,7 +79,7 @@ def text_of(load, runs, overlap, quick):
     lines += ["## Against the synchronous form", "",
               f"{RANKS} ranks bound to CPUs of their own, backend {config['backend']}. Times in us, medians "
               "unless p99. async: start, wait, release; submit: the start alone, with one reading of the clock "
-              f"({config['clock_ns']} ns). Small messages (the class inline) wake no thread; others may have to "
+              f"({config['clock_ns']} ns). Small messages (inline and in packets) wake no thread; others may have to "
               "wake the lane's thread.", ""]
     lines += ["    " + line.strip() for line in config["description"] if "classes:" in line] + [""]
     for data, command in runs:

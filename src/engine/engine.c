@@ -296,7 +296,11 @@ const char *tti_engine_algorithm(const struct tti_engine *e, int32_t lane)
 size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
 {
     const struct tti_tuning *t = &e->tuning;
+    char packets[48] = "";
     char large[128];
+    if (t->packets > TTI_PAYLOAD) {
+        snprintf(packets, sizeof(packets), "packets up to %llu, ", (unsigned long long)t->packets);
+    }
     if (e->direct) {
         snprintf(large, sizeof(large), "zero-copy above");
     } else {
@@ -305,9 +309,8 @@ size_t tti_engine_describe(struct tti_engine *e, char *text, size_t capacity)
     }
     int n = snprintf(text, capacity,
                      "  engine: shared memory, %s; %.2f ranks per CPU, %u polls then %lld us of yielding before sleep\n"
-                     "  classes: inline up to %llu bytes, %s; rank-ordered folds\n",
+                     "  classes: inline up to %u bytes, %s%s; rank-ordered folds\n",
                      e->futex_private ? "threads" : "processes", e->ranks_per_cpu, e->spin_polls,
-                     (long long)(e->yield_ns / 1000),
-                     (unsigned long long)(t->packets > TTI_PAYLOAD ? t->packets : TTI_PAYLOAD), large);
+                     (long long)(e->yield_ns / 1000), TTI_PAYLOAD, packets, large);
     return n > 0 ? (size_t)n : 0;
 }

@@ -76,8 +76,8 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
                                  "tensors; auto = by the measurement of this machine",
                                  0, 64 * KIB *KIB},
     [TTI_SET_ENGINE_PACKETS] = {0, TUTTI_CONFIG_BYTES, "engine.packets", "TUTTI_ENGINE_PACKETS", "auto", "auto",
-                                "send up to this many bytes together with the announcement of a call; auto = by the "
-                                "measurement of this machine",
+                                "send up to this many bytes, but at least 100, together with the arrival; auto = by "
+                                "the measurement of this machine",
                                 0, TTI_INLINE_MOST},
     [TTI_SET_ENGINE_REDUCE_SLICED_BYTES] =
         {0, TUTTI_CONFIG_BYTES, "engine.reduce_sliced_bytes", "TUTTI_ENGINE_REDUCE_SLICED_BYTES", "auto", "auto",
@@ -105,7 +105,7 @@ static const tutti_config_key_info table[TTI_SETTINGS] = {
     [TTI_SET_ENGINE_STREAM_BYTES] = {0, TUTTI_CONFIG_BYTES, "engine.stream_bytes", "TUTTI_ENGINE_STREAM_BYTES", "auto",
                                      "auto",
                                      "write results past the caches if the results of all ranks have at least this "
-                                     "many bytes together; auto = the size of the last-level cache",
+                                     "many bytes together; auto = by operation and processor (docs/performance.md)",
                                      0, INT64_C(1) << 60},
     [TTI_SET_ENGINE_WINDOW] =
         {0, TUTTI_CONFIG_BYTES, "engine.window", "TUTTI_ENGINE_WINDOW", "auto", "auto",

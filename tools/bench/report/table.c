@@ -69,13 +69,12 @@ void tti_bench_print_header(const struct tti_bench *b, const struct tti_bench_ma
                TTI_BENCH_BATCH);
     }
     if (b->options->async) {
-        printf(
-            "#   of the asynchronous form: start, wait, release; sync: of the synchronous form, measured in turn;\n"
-            "#   diff: time - sync, ratio: time / sync\n"
-            "# submit: how long the start alone takes, median and p99, with one reading of the clock (%" PRId64
-            " ns);\n"
-            "#   in the class inline (above) it wakes no thread, in the others it may have to wake the lane's thread\n",
-            machine->clock_ns);
+        printf("#   of the asynchronous form: start, wait, release; sync: of the synchronous form, measured in turn;\n"
+               "#   diff: time - sync, ratio: time / sync\n"
+               "# submit: how long the start alone takes, median and p99, with one reading of the clock (%" PRId64
+               " ns);\n"
+               "#   inline and in packets (above) it wakes no thread, else it may have to wake the lane's thread\n",
+               machine->clock_ns);
     }
     print_beside(b);
 }
