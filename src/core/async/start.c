@@ -50,6 +50,7 @@ struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, 
     tti_task_reset(&w->task, function);
     atomic_store_explicit(&w->group, group, memory_order_relaxed);
     w->capabilities = tti_group_capabilities(w->task.call.group);
+    w->newest_events = tti_events_newest(w->task.call.group);
     return w;
 }
 
@@ -171,7 +172,6 @@ static void commit(struct tti_work *w, tutti_callback callback, tutti_work **wor
     c->error = &c->own_error;
     c->sequence = 0;
     c->options.callback = callback;
-    w->newest_events = tti_events_newest(c->group);
     w->worker_only =
         w->newest_events > 0 || (callback && (!(c->options.flags & TUTTI_CALLBACK_ANYWHERE) || tti_in_any_callback()));
     *work = tti_work_handle(w); /* before the start: a callback may already want it */
@@ -213,11 +213,13 @@ void tti_start_again(struct tti_work *w, struct tti_group *g, int64_t begun_ns)
 
 tutti_status tti_start_user_work(struct tti_work *w, tutti_callback callback, tutti_work **work)
 {
-    const tutti_status status = link_token(w);
-    if (status != TUTTI_OK) {
+    struct tti_call *c = &w->task.call;
+    const bool calls_back = callback || w->newest_events > 0;
+    tutti_status status = calls_back ? tti_worker_start(&c->group->deferred_ends.worker, c->error) : TUTTI_OK;
+    if (status != TUTTI_OK || (status = link_token(w)) != TUTTI_OK) {
         return tti_start_refuse(w, status);
     }
-    w->task.call.options.timeout_ms = -1;
+    c->options.timeout_ms = -1;
     keep_tensors(w);
     commit(w, callback, work);
     atomic_fetch_or_explicit(&w->state, TTI_FLAG_APPLICATION, memory_order_relaxed);

@@ -67,6 +67,32 @@ bool tti_callbacks_have_deferred(const struct tti_deferred *d)
     return at != NULL;
 }
 
+/* The oldest; NULL: there is none, or the thread is in a callback. */
+static struct tti_deferred *take_deferred(void)
+{
+    struct tti_deferred *d = callbacks ? NULL : deferred;
+    if (d) {
+        deferred = d->next;
+    }
+    return d;
+}
+
+void tti_callbacks_run_deferred(void)
+{
+    struct tti_deferred *d;
+    while ((d = take_deferred())) {
+        d->run(d);
+    }
+}
+
+void tti_callbacks_hand_over_deferred(void)
+{
+    struct tti_deferred *d;
+    while ((d = take_deferred())) {
+        d->hand_over(d);
+    }
+}
+
 void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject)
 {
     pthread_mutex_lock(&group->callback_lock);
@@ -78,11 +104,6 @@ void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *gro
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group)
 {
     pthread_mutex_unlock(&group->callback_lock);
-    while (!frame->outer && deferred) { /* the thread still counts as in this callback: it may own the group's lane */
-        struct tti_deferred *d = deferred;
-        deferred = d->next;
-        d->run(d);
-    }
     callbacks = frame->outer;
     tti_thread.open_scopes--;
 }
@@ -330,15 +351,19 @@ static void call_back(struct tti_call *c, tutti_status status)
 
 tutti_status tti_call_end(struct tti_call *c, tutti_status status)
 {
+    const bool calls_back = c->options.callback != NULL;
     if (status != TUTTI_OK || c->options.error || c->options.callback) {
         if (status == TUTTI_OK) {
             tti_error_clear(c->error);
         }
         tti_call_complete_error(c);
-        if (c->options.callback) {
+        if (calls_back) {
             call_back(c, status);
         }
     }
     tti_group_release(c->group);
+    if (calls_back) {
+        tti_callbacks_run_deferred(); /* the call has left its lane */
+    }
     return status;
 }

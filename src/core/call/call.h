@@ -72,15 +72,23 @@ struct tti_callback_frame {
     const void *subject; /* the work that has ended, NULL for a synchronous call */
     const struct tti_callback_frame *outer;
 };
-/* A function that this thread runs when its outermost callback has returned and it holds no group's lock. It may call
- * back, which inside a callback of another group could deadlock on the callback locks. */
+bool tti_in_any_callback(void);
+
+/* The end of a work that a callback has completed. It calls back itself, and inside a callback of another group it could
+ * deadlock on the callback locks. So the thread keeps it until its outermost callback has returned. */
 struct tti_deferred {
     struct tti_deferred *next;
-    void (*run)(struct tti_deferred *deferred);
+    void (*run)(struct tti_deferred *deferred);       /* waits for the callback lock of the work's group */
+    void (*hand_over)(struct tti_deferred *deferred); /* has a thread of this group run it; does not wait */
 };
-bool tti_in_any_callback(void);
 void tti_callbacks_defer(struct tti_deferred *deferred);               /* in a callback only */
 bool tti_callbacks_have_deferred(const struct tti_deferred *deferred); /* this thread must not wait for it */
+
+/* Both run what callbacks on this thread have deferred, and have no effect inside a callback. A thread of the
+ * application that is in no lane runs it itself. A thread that runs a lane or messages hands it over: a callback of the
+ * other group may hold the lock and wait for this thread. */
+void tti_callbacks_run_deferred(void);
+void tti_callbacks_hand_over_deferred(void);
 
 void tti_callbacks_begin(struct tti_callback_frame *frame, struct tti_group *group, const void *subject);
 void tti_callbacks_end(const struct tti_callback_frame *frame, struct tti_group *group);

@@ -398,6 +398,7 @@ static tutti_status prepare(const struct tti_group_plan *plan, struct tti_group 
         tti_lane_queue_init(&g->lane_queues[i], g, i);
     }
     tti_messages_init(&g->messages, g);
+    tti_deferred_ends_init(&g->deferred_ends);
     pthread_mutex_init(&g->callback_lock, NULL);
     tti_events_list_init(&g->events);
     pthread_mutex_init(&g->names_lock, NULL);
@@ -414,6 +415,7 @@ static void quiesce(struct tti_group *g)
         tti_lane_queue_close(&g->lane_queues[i]);
     }
     tti_messages_close(&g->messages);
+    tti_deferred_ends_close(&g->deferred_ends);
 }
 
 /* Frees a group that was retired, or never inserted. */

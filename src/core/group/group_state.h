@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
+#include "core/async/deferred_ends.h"
 #include "core/async/events_state.h"
 #include "core/call/lane_state.h"
 #include "core/membership/rendezvous.h"
@@ -79,6 +80,7 @@ struct tti_group {
     void *wire_memory[TUTTI_MAX_LANES]; /* used by the thread that owns the lane: see core/call/wire.c */
     struct tti_messages messages;
     pthread_mutex_t callback_lock; /* callbacks of a group run one at a time */
+    struct tti_deferred_ends deferred_ends;
     struct tti_events_list events;
     pthread_mutex_t names_lock; /* the counters below */
     struct tti_list_count *lists;

@@ -18,11 +18,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait/futex.h"
+#include "core/async/deferred_ends.h"
 #include "core/async/events.h"
 #include "core/async/token.h"
 #include "core/async/work/pool.h"
 #include "core/call/task.h"
 #include "core/group/backend/engines.h"
+#include "core/group/group_state.h"
 #include "core/group/group_table.h"
 
 bool tti_work_mark_cancelled(struct tti_work *w)
@@ -95,6 +97,9 @@ void tti_work_conclude_slow(struct tti_work *w, tutti_status status)
         tti_work_change_stage(w, TTI_STAGE_RUNNING, TTI_STAGE_FINISHED,
                               0); /* pairs with the acquire in tti_work_ended */
         notify_callbacks(w, status);
+        if (w->runner) { /* the thread may own a lane, or be the one that serves messages */
+            tti_callbacks_hand_over_deferred();
+        }
     }
 }
 
@@ -164,13 +169,23 @@ uint32_t tti_work_give_back(struct tti_work *w, uint32_t stage)
 
 /* Such a work is open, in stage QUEUED, until one thread moves it to RUNNING and ends it. Callbacks take the lock of
  * their group. So a thread inside a callback does not run another one: it defers the end until its outermost callback
- * has returned. */
+ * has returned. See tti_callbacks_run_deferred for the thread that runs it then. */
+
+static struct tti_work *work_of(struct tti_deferred *deferred)
+{
+    return (struct tti_work *)((char *)deferred - offsetof(struct tti_work, deferred));
+}
 
 static void end(struct tti_deferred *deferred)
 {
-    struct tti_work *w = (struct tti_work *)((char *)deferred - offsetof(struct tti_work, deferred));
+    struct tti_work *w = work_of(deferred);
     tti_work_conclude(w, w->task.call.error->status);
     tti_work_publish(w);
+}
+
+static void hand_over(struct tti_deferred *deferred)
+{
+    tti_deferred_ends_add(&work_of(deferred)->task.call.group->deferred_ends, deferred);
 }
 
 tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const char *message)
@@ -180,11 +195,12 @@ tutti_status tti_work_complete(struct tti_work *w, tutti_status status, const ch
         return TUTTI_BAD_STATE;
     }
     tti_error_set(c->error, status, "%s", message ? message : tutti_status_string(status));
-    w->deferred = (struct tti_deferred){.run = end};
+    w->deferred = (struct tti_deferred){.run = end, .hand_over = hand_over};
     if (tti_work_has_callbacks(w) && tti_in_any_callback()) {
         tti_callbacks_defer(&w->deferred);
     } else {
         end(&w->deferred);
+        tti_callbacks_run_deferred(); /* of its own callback */
     }
     return TUTTI_OK;
 }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ends of a group's works that callbacks have completed (tutti_work_complete), and the thread that runs them. An
+ * end calls back, so it waits for the callback lock of the work's group. A callback that holds this lock may wait for
+ * another group. So no thread of that other group runs the end: it hands the end over and goes on.
+ */
+#ifndef TTI_CORE_DEFERRED_ENDS_H
+#define TTI_CORE_DEFERRED_ENDS_H
+
+#include <pthread.h>
+
+#include "core/async/worker.h"
+
+struct tti_deferred;
+
+struct tti_deferred_ends {
+    pthread_mutex_t lock;
+    struct tti_deferred *first; /* oldest first; under the lock */
+    struct tti_deferred **end;
+    struct tti_worker worker; /* started with the first work that has callbacks */
+};
+
+void tti_deferred_ends_init(struct tti_deferred_ends *ends);
+
+/* Ends the thread. Nothing is pending any more. */
+void tti_deferred_ends_close(struct tti_deferred_ends *ends);
+
+/* Has the thread run it; does not wait. */
+void tti_deferred_ends_add(struct tti_deferred_ends *ends, struct tti_deferred *deferred);
+
+#endif
