@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "api/group/init_processes.h"
 #include "time_limits.h"
@@ -21,6 +22,16 @@ static char store[64];
 static const char *backend = "gloo";
 static _Atomic int *arrived; /* shared by all processes: how many ranks have returned from a collective */
 static _Atomic int *ending;  /* likewise: the process of the last rank */
+static int32_t lanes = 1;
+
+struct shared {
+    _Atomic int arrived;
+    _Atomic int ending;
+    _Atomic int64_t begun_ns[LAST]; /* when the rank has begun to wait for the last rank; 0: not yet, -1: it will not */
+    _Atomic bool conclusive;        /* late_after_deadline has shown what it is for */
+};
+
+static struct shared *shared;
 
 /* The last rank waits until the others have returned, too: its next step must not affect them within that call. */
 static void await_others(int32_t rank)
@@ -37,7 +48,7 @@ static tutti_group *join(int32_t rank)
     tutti_error error;
     const char *const over_gloo[] = {"hier.outer=gloo", NULL};
     const tutti_config *config = TUTTI_CONFIG(.backend = backend, .store = store, .rank = rank, .world_size = RANKS,
-                                              .timeout_ms = LONG_MS, .settings = over_gloo);
+                                              .timeout_ms = LONG_MS, .lanes = lanes, .settings = over_gloo);
     tutti_status status = tutti_init(config, &g, &error);
     test_status(__FILE__, __LINE__, "init", status, TUTTI_OK, &error, "");
     return g;
@@ -91,6 +102,86 @@ static void late(int32_t rank, void *user)
     EXPECT(error.status == TUTTI_REVOKED && names_last(&error));
     EXPECT_OK(tutti_group_destroy(g, NULL));
     EXPECT_OK(tutti_barrier(world, NULL));
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* For the last rank: when the later of the others has begun to wait, or -1. */
+static int64_t await_begun(void)
+{
+    int64_t latest = 0;
+    for (int r = 0; r < LAST; r++) {
+        int64_t begun;
+        while ((begun = atomic_exchange(&shared->begun_ns[r], 0)) == 0) {
+            sched_yield();
+        }
+        latest = begun < 0 || latest < 0 ? -1 : begun > latest ? begun : latest;
+    }
+    return latest;
+}
+
+/*
+ * The last rank arrives soon after the others' deadline, while they ask each other which ranks they wait for. No call
+ * ends with OK then, so no later call sees what they have said. A busy machine may run a rank so late that the last one
+ * has arrived when it looks at its deadline, and then OK is right: so there are several rounds until the group fails.
+ * Or the last one is so late that the group fails in any case: then the test is made once more.
+ */
+static void late_after_deadline(int32_t rank, void *user)
+{
+    enum { ROUNDS = 40, DEADLINE_MS = 300, LATE_MS = 50, SOON_MS = 200 };
+    (void)user;
+    tutti_group *world = join_all(rank);
+    tutti_error error;
+    tutti_status status = TUTTI_OK;
+    bool soon = false; /* in the round in which the others' calls failed */
+    for (int i = 0; i < ROUNDS && status == TUTTI_OK; i++) {
+        const int64_t begun = rank == LAST ? await_begun() : now_ns();
+        if (rank != LAST) {
+            atomic_store(&shared->begun_ns[rank], begun);
+        }
+        while (rank == LAST && begun > 0 && now_ns() < begun + (DEADLINE_MS + LATE_MS) * INT64_C(1000000)) {
+            usleep(1000);
+        }
+        const int64_t timeout = rank == LAST ? LONG_MS : DEADLINE_MS;
+        status = tutti_barrier(world, TUTTI_CALL(.timeout_ms = timeout, .error = &error));
+        if (begun > 0) {
+            soon = status == TUTTI_OK && now_ns() < begun + (DEADLINE_MS + SOON_MS) * INT64_C(1000000);
+        }
+    }
+    if (rank == LAST) {
+        atomic_store(&shared->conclusive, soon);
+    } else {
+        atomic_store(&shared->begun_ns[rank], -1);
+    }
+    EXPECT(status == TUTTI_REVOKED || (rank != LAST && status == TUTTI_TIMEOUT));
+    EXPECT(names_last(&error));
+    EXPECT_OK(tutti_group_destroy(world, NULL));
+}
+
+/* Ranks 0 and 1 wait in different lanes, and the last rank in none. So in each lane two ranks are missing, though one
+ * of them waits in the other lane. */
+static void late_in_lanes(int32_t rank, void *user)
+{
+    (void)user;
+    tutti_group *world = join_all(rank);
+    tutti_error error;
+    if (rank != LAST) {
+        const tutti_call *call = TUTTI_CALL(.lane = rank, .timeout_ms = 1500 + 100 * rank, .error = &error);
+        const tutti_status status = tutti_barrier(world, call);
+        EXPECT(status == TUTTI_TIMEOUT || status == TUTTI_REVOKED);
+        EXPECT(strstr(error.message, "of lane 0 for rank 1 and 2") ||
+               strstr(error.message, "of lane 1 for rank 0 and 2"));
+        atomic_fetch_add(arrived, 1);
+    }
+    while (rank == LAST && atomic_load(arrived) < 2 * LAST) {
+        sched_yield();
+    }
     EXPECT_OK(tutti_group_destroy(world, NULL));
 }
 
@@ -384,6 +475,9 @@ static void in_processes(const char *what, process_function function, int64_t co
     snprintf(store, sizeof(store), "unix:gloo-faults-%ld-%s", (long)getpid(), what);
     atomic_store(arrived, 0);
     atomic_store(ending, 0);
+    for (int r = 0; r < LAST; r++) {
+        atomic_store(&shared->begun_ns[r], 0);
+    }
     test_processes(what, RANKS, function, &count);
 }
 
@@ -398,14 +492,22 @@ static void with_child(const char *what, enum child how)
 int main(void)
 {
     test_stand_alone();
-    arrived = mmap(NULL, 2 * sizeof(*arrived), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (arrived == MAP_FAILED) {
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
         perror("mmap");
         return 1;
     }
-    ending = arrived + 1;
+    arrived = &shared->arrived;
+    ending = &shared->ending;
     in_processes("late-small", late, 10);
     in_processes("late-large", late, 70000);
+    for (int i = 0; i < 30 && test_result() == 0 && !atomic_load(&shared->conclusive); i++) {
+        in_processes("late-after-deadline", late_after_deadline, i);
+    }
+    EXPECT(atomic_load(&shared->conclusive));
+    lanes = 2;
+    in_processes("late-in-lanes", late_in_lanes, 0);
+    lanes = 1;
     in_processes("dies-small", dies, 10);
     in_processes("dies-large", dies, 70000);
     in_processes("dies-within", dies_within, 0);

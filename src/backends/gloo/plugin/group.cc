@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connections of a group, its failure, and its notifications. Each rank sends at most three notifications, so
- * receives for all of them are posted when the group opens, and no notification waits for a receive.
+ * The connections of a group, its failure, and its notifications. Each rank sends a bounded number of notifications,
+ * so receives for all of them are posted when the group opens, and no notification waits for a receive.
  */
 #include "backends/gloo/plugin/group.h"
 
@@ -154,20 +154,23 @@ void Group::connect(const tutti_open_info *info, int64_t deadline_ns)
     }
     mesh = device_->mesh();
 
-    notifications_in_.resize(NOTIFICATION_KINDS * ranks);
+    notifications_in_.resize(notifications() * ranks);
     notifications_seen_.resize(ranks);
     notification_buffers_.resize(ranks);
     failed_buffer_ = mesh->buffer(&failed_notification_, sizeof(failed_notification_));
     left_buffer_ = mesh->buffer(&left_notification_, sizeof(left_notification_));
-    waiting_buffer_ = mesh->buffer(&waiting_notification_, sizeof(waiting_notification_));
-    waits_.resize(ranks);
-    awaited_.resize(ranks);
+    for (int i = 0; i < lanes; i++) {
+        Lane &l = lane[static_cast<size_t>(i)];
+        l.waiting_buffer = mesh->buffer(&l.waiting_notification, sizeof(l.waiting_notification));
+        l.waiting_ranks.resize(ranks);
+        l.awaited_ranks.resize(ranks);
+    }
     for (int r = 0; r < size; r++) {
         if (r != rank) {
             auto &buffer = notification_buffers_[static_cast<size_t>(r)];
-            buffer = mesh->buffer(&notifications_in_[NOTIFICATION_KINDS * static_cast<size_t>(r)],
-                                  NOTIFICATION_KINDS * sizeof(Notification));
-            for (size_t i = 0; i < NOTIFICATION_KINDS; i++) {
+            buffer = mesh->buffer(&notifications_in_[notifications() * static_cast<size_t>(r)],
+                                  notifications() * sizeof(Notification));
+            for (size_t i = 0; i < notifications(); i++) {
                 recv(*buffer, r, slot_of(Use::NOTIFICATION, 0), i * sizeof(Notification), sizeof(Notification));
             }
         }
@@ -310,15 +313,19 @@ void Group::fail(const tutti_error &cause, bool is_returned) noexcept
 /* Under the lock. */
 void Group::process_incoming(const Notification &notification, int peer, tutti_error *cause)
 {
-    if (notification.magic != NOTIFICATION_MAGIC || notification.kind == NotificationKind::LEAVES) {
+    const bool is_valid =
+        notification.magic == NOTIFICATION_MAGIC && notification.lane >= 0 && notification.lane < lanes;
+    if (!is_valid || notification.kind == NotificationKind::LEAVES) {
         left_[static_cast<size_t>(peer)].store(true, std::memory_order_release);
     } else if (notification.kind == NotificationKind::WAITS) {
-        waits_[static_cast<size_t>(peer)] = true;
+        Lane &l = lane[static_cast<size_t>(notification.lane)];
+        l.waiting_ranks[static_cast<size_t>(peer)] = true;
         for (int r = 0; r < std::min(size, NOTIFIED_RANKS); r++) {
             const size_t index = static_cast<size_t>(r);
-            awaited_[index] = awaited_[index] || (notification.missing[index / 8] >> (index % 8) & 1) != 0;
+            l.awaited_ranks[index] =
+                l.awaited_ranks[index] || (notification.missing[index / 8] >> (index % 8) & 1) != 0;
         }
-        notified_lane_.store(notification.lane, std::memory_order_relaxed);
+        l.peer_waits.store(true, std::memory_order_relaxed);
     } else {
         *cause = notification.cause;
         cause->message[sizeof(cause->message) - 1] = '\0';
@@ -339,9 +346,8 @@ void Group::poll_notifications()
         tutti_error cause{};
         {
             const std::lock_guard<std::mutex> guard(lock_);
-            while (notifications_seen_[peer] <
-                   std::min<size_t>(notification_buffers_[peer]->received(), NOTIFICATION_KINDS)) {
-                process_incoming(notifications_in_[NOTIFICATION_KINDS * peer + notifications_seen_[peer]++], r, &cause);
+            while (notifications_seen_[peer] < std::min(notification_buffers_[peer]->received(), notifications())) {
+                process_incoming(notifications_in_[notifications() * peer + notifications_seen_[peer]++], r, &cause);
             }
         }
         if (cause.status != TUTTI_OK && record_cause(cause, true)) {
@@ -353,31 +359,33 @@ void Group::poll_notifications()
 
 void Group::notify_waiting(int32_t waiting_lane, const std::vector<int> &missing)
 {
+    Lane &l = lane[static_cast<size_t>(waiting_lane)];
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        if (notified_waiting_) {
+        if (l.notified_waiting) {
             return;
         }
-        notified_waiting_ = true;
-        waiting_notification_.lane = waiting_lane;
+        l.notified_waiting = true;
+        l.waiting_notification.lane = waiting_lane;
         for (const int r : missing) {
             if (r < NOTIFIED_RANKS) {
-                uint8_t &byte = waiting_notification_.missing[r / 8];
+                uint8_t &byte = l.waiting_notification.missing[r / 8];
                 byte = static_cast<uint8_t>(byte | 1 << r % 8);
             }
         }
     }
-    notify(waiting_notification_, *waiting_buffer_, NotificationKind::WAITS);
+    notify(l.waiting_notification, *l.waiting_buffer, NotificationKind::WAITS);
 }
 
-std::vector<int> Group::suspects(const std::vector<int> &missing)
+std::vector<int> Group::suspects(int32_t waiting_lane, const std::vector<int> &missing)
 {
+    const Lane &l = lane[static_cast<size_t>(waiting_lane)];
     const std::lock_guard<std::mutex> guard(lock_);
     std::vector<int> ranks;
     for (int r = 0; r < size; r++) {
         const size_t peer = static_cast<size_t>(r);
-        const bool is_missing = awaited_[peer] || std::find(missing.begin(), missing.end(), r) != missing.end();
-        if (r != rank && is_missing && !waits_[peer]) {
+        const bool is_missing = l.awaited_ranks[peer] || std::find(missing.begin(), missing.end(), r) != missing.end();
+        if (r != rank && is_missing && !l.waiting_ranks[peer]) {
             ranks.push_back(r);
         }
     }

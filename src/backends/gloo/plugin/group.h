@@ -31,6 +31,19 @@ constexpr uint64_t slot_of(Use use, uint64_t number)
     return static_cast<uint64_t>(use) << 56 | number;
 }
 
+/* What a rank notifies the others of, besides calls; LEAVES and GROUP_FAILED at most once, WAITS at most once for each
+ * lane. */
+enum class NotificationKind : int32_t { LEAVES = 1, GROUP_FAILED, WAITS };
+constexpr int NOTIFIED_RANKS = 1024; /* WAITS covers only the first ranks of a larger group */
+
+struct Notification {
+    uint64_t magic;
+    NotificationKind kind;
+    int32_t lane;                        /* WAITS: the lane in which the sender waits */
+    uint8_t missing[NOTIFIED_RANKS / 8]; /* WAITS: a bit for each rank that it waits for */
+    tutti_error cause;                   /* GROUP_FAILED */
+};
+
 struct Lane {
     std::atomic<int64_t> calls{0};    /* relaxed: the lane's owner counts */
     std::atomic<int32_t> awaited{-1}; /* relaxed: the lowest rank that the call waits for, or -1; a hint for abort */
@@ -40,20 +53,13 @@ struct Lane {
     std::vector<unsigned char> out;                /* two records for each rank */
     std::vector<std::unique_ptr<Buffer>> receives; /* one for each rank */
     std::unique_ptr<Buffer> sends;
-    std::vector<unsigned char> scratch; /* grows, never shrinks */
-};
-
-/* What a rank notifies the others of, besides calls; each kind at most once. */
-enum class NotificationKind : int32_t { LEAVES = 1, GROUP_FAILED, WAITS };
-constexpr size_t NOTIFICATION_KINDS = 3;
-constexpr int NOTIFIED_RANKS = 1024; /* WAITS covers only the first ranks of a larger group */
-
-struct Notification {
-    uint64_t magic;
-    NotificationKind kind;
-    int32_t lane;                        /* WAITS: the lane in which the sender waits */
-    uint8_t missing[NOTIFIED_RANKS / 8]; /* WAITS: a bit for each rank that it waits for */
-    tutti_error cause;                   /* GROUP_FAILED */
+    std::vector<unsigned char> scratch;  /* grows, never shrinks */
+    std::atomic<bool> peer_waits{false}; /* relaxed: another rank has sent WAITS; a hint, the rest is under the lock */
+    bool notified_waiting = false;       /* under the group's lock, as the next two */
+    std::vector<bool> waiting_ranks;     /* ranks that have sent WAITS */
+    std::vector<bool> awaited_ranks;     /* ranks that one of those waits for */
+    Notification waiting_notification{};
+    std::unique_ptr<Buffer> waiting_buffer;
 };
 
 class Group
@@ -99,15 +105,16 @@ class Group
     /*
      * Finds the suspects when a deadline passes. A rank that this rank waits for may itself wait for another rank. So
      * this rank notifies all ranks that it waits, and for which ranks. A rank that receives this while it waits in the
-     * same lane sends the same notification. The suspects are the ranks that some rank waits for and that sent no
-     * notification.
+     * same lane sends the same notification. The suspects are the ranks that some rank waits for in the lane and that
+     * sent no notification. A rank whose deadline has passed always fails the group, so WAITS is sent at most once for
+     * each lane.
      */
     void notify_waiting(int32_t waiting_lane, const std::vector<int> &missing);
     bool peer_waits_in(int32_t waiting_lane) const
     {
-        return notified_lane_.load(std::memory_order_relaxed) == waiting_lane; /* a hint: the rest is under the lock */
+        return lane[static_cast<size_t>(waiting_lane)].peer_waits.load(std::memory_order_relaxed);
     }
-    std::vector<int> suspects(const std::vector<int> &missing);
+    std::vector<int> suspects(int32_t waiting_lane, const std::vector<int> &missing);
 
     bool has_left(int peer) const
     {
@@ -148,6 +155,11 @@ class Group
     void connect(const tutti_open_info *info, int64_t deadline_ns);
     void agree(const tutti_open_info *info, Store &store);
     bool record_cause(const tutti_error &cause, bool is_returned) noexcept;
+    /* How many notifications a rank sends at most. */
+    size_t notifications() const
+    {
+        return 2 + static_cast<size_t>(lanes);
+    }
     void notify(Notification &notification, Buffer &buffer, NotificationKind kind) noexcept;
     void process_incoming(const Notification &notification, int peer, tutti_error *cause);
     void fail_without_memory(int peer) noexcept;
@@ -159,20 +171,14 @@ class Group
     tutti_error cause_{};
     std::atomic<bool> owes_cause_{false}; /* relaxed: record_cause stores it before the release of failed_ */
     std::vector<std::atomic<bool>> left_;
-    std::atomic<int32_t> notified_lane_{-1};
-    bool notified_waiting_ = false;              /* under the lock, as the next four */
-    std::vector<bool> waits_;                    /* ranks that have sent WAITS */
-    std::vector<bool> awaited_;                  /* ranks that one of those waits for */
-    std::vector<Notification> notifications_in_; /* NOTIFICATION_KINDS for each rank */
+    std::vector<Notification> notifications_in_; /* under the lock, as the next; those of each rank in a row */
     std::vector<size_t> notifications_seen_;
     std::vector<std::unique_ptr<Buffer>> notification_buffers_;
     Notification failed_notification_{};
     Notification left_notification_{};
     bool notified_left_ = false; /* under the lock of the open groups */
-    Notification waiting_notification_{};
     std::unique_ptr<Buffer> failed_buffer_;
     std::unique_ptr<Buffer> left_buffer_;
-    std::unique_ptr<Buffer> waiting_buffer_;
 };
 
 } // namespace tti

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The entry barrier of a call and its waits. A rank whose deadline passes polls 250 ms longer: another rank may send a
- * more precise cause, or a WAITS that clears a suspect.
+ * The entry barrier of a call and its waits. A rank whose deadline passes polls 250 ms longer, and then fails the
+ * group: another rank may send a more precise cause, or a WAITS that clears a suspect.
  */
 #include "backends/gloo/plugin/collectives/call.h"
 
@@ -295,10 +295,9 @@ bool Call::is_over(uint32_t seen, const std::vector<int> &missing)
 /* After the deadline: until when to poll for notifications of other ranks; 0: not at all. */
 int64_t Call::begin_grace(const std::vector<int> &missing)
 {
-    if (grace_begun_ || cannot_arrive(missing)) {
+    if (cannot_arrive(missing)) {
         return 0;
     }
-    grace_begun_ = true;
     group.notify_waiting(op->lane, missing);
     return tti_now_ns() + GRACE_MS_AFTER_DEADLINE * 1000000;
 }
@@ -315,8 +314,9 @@ bool Call::poll(int64_t limit_ns, const std::vector<int> &missing)
     return true;
 }
 
-/* The error of a wait that ends without success. */
-tutti_status Call::give_up(const std::vector<int> &missing)
+/* The error of a wait that ends without success. `late`: the ranks that were missing when it ended, `missing`: those
+ * that still are. */
+tutti_status Call::give_up(const std::vector<int> &late, const std::vector<int> &missing)
 {
     lane.awaited.store(-1, std::memory_order_relaxed);
     if (group.has_failed()) {
@@ -327,12 +327,12 @@ tutti_status Call::give_up(const std::vector<int> &missing)
             return group.fail_by_lost_peer(r, tutti_operation_name(op->kind), error);
         }
     }
-    return too_late(missing);
+    return too_late(late);
 }
 
-tutti_status Call::too_late(const std::vector<int> &missing)
+tutti_status Call::too_late(const std::vector<int> &late)
 {
-    const std::vector<int> suspects = group.suspects(missing);
+    const std::vector<int> suspects = group.suspects(op->lane, late);
     const int64_t elapsed = (tti_now_ns() - started_ns_) / 1000000;
     tti_error_set(error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms in call %" PRId64 " of lane %d for rank %s",
                   tutti_operation_name(op->kind), group.rank, elapsed, op->sequence, op->lane,

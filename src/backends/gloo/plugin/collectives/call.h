@@ -86,8 +86,11 @@ class Call
     /* Releases the records, and posts receives for the next two rounds. */
     void close();
 
-    /* Runs `step` after each transfer that ends, until it returns true. `needs(rank)`: whether it waits for that
-     * rank. */
+    /*
+     * Runs `step` after each transfer that ends, until it returns true. `needs(rank)`: whether it waits for that rank.
+     * Once the deadline has passed and a last step has found data missing, no data end the wait with success. So this
+     * rank fails the group if it has sent WAITS, and no later call sees that notification.
+     */
     template <class Step, class Needs> tutti_status until(Step step, Needs needs)
     {
         std::vector<int> missing;
@@ -106,19 +109,18 @@ class Call
                 return TUTTI_OK;
             }
             list_missing();
-            if (!is_over(seen, missing)) {
+            if (!is_over(seen, missing) || step()) {
                 continue;
             }
-            bool done = step();
-            for (const int64_t limit = done ? 0 : begin_grace(missing); !done && poll(limit, missing);) {
-                done = step();
+            list_missing(); /* without a rank whose last data arrived just before its connection was lost */
+            if (!has_ended(missing) || (missing.empty() && step())) {
+                continue;
             }
-            if (!done && !step()) {
-                list_missing(); /* without a rank whose last data arrived just before its connection was lost */
-                if (has_ended(missing)) {
-                    return give_up(missing);
-                }
+            const std::vector<int> late = missing;
+            for (const int64_t limit = begin_grace(missing); poll(limit, missing);) {
+                list_missing(); /* a rank that arrives now may leave before this one has ended the wait */
             }
+            return give_up(late, missing);
         }
     }
 
@@ -148,14 +150,13 @@ class Call
     bool is_over(uint32_t seen, const std::vector<int> &missing);
     int64_t begin_grace(const std::vector<int> &missing);
     bool poll(int64_t limit_ns, const std::vector<int> &missing);
-    tutti_status give_up(const std::vector<int> &missing);
-    tutti_status too_late(const std::vector<int> &missing);
+    tutti_status give_up(const std::vector<int> &late, const std::vector<int> &missing);
+    tutti_status too_late(const std::vector<int> &late);
     const CallRecord &record_of(int peer, uint64_t round) const;
 
     int64_t started_ns_;
     int64_t deadline_ns_;
     uint64_t round_ = 0; /* whose records are in use */
-    bool grace_begun_ = false;
 };
 
 /* The first round of a group: checks that every connection leads to its rank. Throws. */
