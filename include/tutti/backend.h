@@ -249,7 +249,8 @@ typedef struct tutti_open_info {
 
 /**
  * How ranks agree in a collective of the heap: gives `bytes` bytes (at most 1024) of every rank to all, in rank order.
- * `all` has room for all of them. A failure is the group's.
+ * `all` has room for all of them. It is NULL on a rank that has no memory for them: that rank reports this by its own
+ * bytes, so that the others do not wait for it. A failure is the group's.
  */
 typedef struct tutti_exchange {
     uint32_t size;

@@ -55,15 +55,18 @@ static tutti_status gather(void *self, const void *mine, size_t bytes, void *all
     if (!block) {
         tutti_error cause;
         tti_error_set(&cause, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
+        cause.suspect = c->rank;
+        cause.scope = TUTTI_SCOPE_GROUP;
         tti_group_abort(c->group, TUTTI_LANE_NONE, &cause); /* the other ranks wait for this one */
-        return tti_error_set(error, TUTTI_NO_MEMORY, "%s", cause.message);
+        *error = cause;
+        return TUTTI_NO_MEMORY;
     }
     memcpy(block + joined, mine, bytes);
     DLTensor input = tutti_tensor_1d(block + joined, &count, TUTTI_U8);
     DLTensor output = tutti_tensor_1d(block, &joined, TUTTI_U8);
     const tutti_status status = tti_all_gather_on_host(c->group->handle, &input, &output, collective->begun_ns,
                                                        TUTTI_CALL(.tag = EXCHANGE_TAG, .error = error));
-    if (status == TUTTI_OK) {
+    if (status == TUTTI_OK && all) {
         memcpy(all, block, (size_t)joined);
     }
     const bool in_use = atomic_load_explicit(&c->group->in_use, memory_order_relaxed);
@@ -117,15 +120,18 @@ static tutti_status agree(struct collective *collective, tutti_status mine, stru
     if (!can_agree(c->group)) {
         return mine == TUTTI_OK ? mine : error_of_rank(c, c->rank, mine, c->error->message);
     }
+    struct outcome *all = calloc((size_t)c->group_size, sizeof(*all));
+    if (!all && mine == TUTTI_OK) {
+        mine = tti_error_set(c->error, TUTTI_NO_MEMORY, "no memory for the outcomes of %d ranks", c->group_size);
+    }
     struct outcome own = {.memory = next, .status = mine};
     if (mine != TUTTI_OK) {
         snprintf(own.message, sizeof(own.message), "%.*s", (int)sizeof(own.message) - 1, c->error->message);
     }
-    struct outcome *all = calloc((size_t)c->group_size, sizeof(*all));
-    if (!all) {
-        return tti_error_set(c->error, TUTTI_NO_MEMORY, "%s: no memory", tutti_operation_name(c->operation));
-    }
     tutti_status status = gather(collective, &own, sizeof(own), all, c->error);
+    if (!all) {
+        return status != TUTTI_OK ? status : error_of_rank(c, c->rank, mine, own.message);
+    }
     for (int r = 0; r < c->group_size && status == TUTTI_OK; r++) {
         if (all[r].status != TUTTI_OK) {
             all[r].message[sizeof(all[r].message) - 1] = '\0';

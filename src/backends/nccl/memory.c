@@ -186,11 +186,14 @@ static tutti_status agree(const struct tti_nccl_group *g, tutti_status own, cons
                           const char *what, tutti_error *error)
 {
     int32_t *all = calloc((size_t)g->size, sizeof(*all));
-    int32_t mine = own;
-    if (!all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for the statuses of %d ranks", what, g->size);
+    if (!all && own == TUTTI_OK) {
+        own = tti_error_set(error, TUTTI_NO_MEMORY, "%s: no memory for the statuses of %d ranks", what, g->size);
     }
+    int32_t mine = own;
     tutti_status status = exchange->gather(exchange->self, &mine, sizeof(mine), all, error);
+    if (!all) { /* the other ranks have the own status */
+        return status != TUTTI_OK ? status : own;
+    }
     for (int32_t r = 0; r < g->size && status == TUTTI_OK; r++) {
         if (all[r] != TUTTI_OK) {
             status = all[r];

@@ -51,6 +51,11 @@ static int server_among(const struct tti_heap_record *all, int size, int reason)
     return was_refused(&all[reason]) && server < size ? server : -1;
 }
 
+tutti_status tti_heap_no_list(const struct tti_heap_view *v, tutti_error *error)
+{
+    return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
+}
+
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error)
 {
@@ -64,6 +69,11 @@ tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange 
     const tutti_status status = exchange->gather(exchange->self, mine, sizeof(*mine), all, &failure);
     if (status != TUTTI_OK && status != mine->status) { /* else the own sentence is of the first TIMEOUT */
         *error = failure;
+    }
+    if (status == TUTTI_OK && !all) {
+        tti_error_set(error, mine->status, "%s: rank %d: %s", what, v->rank, mine->message);
+        error->suspect = v->rank;
+        return mine->status;
     }
     const int reason = status == TUTTI_OK ? reason_among(all, v->size) : -1;
     if (reason < 0) {

@@ -10,9 +10,13 @@
 
 /* Exchanges `mine` for the records of all ranks. The failure closest to the cause becomes the result on all ranks, with
  * a sentence that begins with `what`. If this rank has failed before, `mine.status` is set and *error holds its
- * sentence. */
+ * sentence. `all` is NULL if this rank has no memory for the records: then `mine.status` is that of tti_heap_no_list. */
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error);
+
+/* NO_MEMORY for the records of all ranks. The rank still takes part in the next agreement, since the others wait for
+ * it. */
+tutti_status tti_heap_no_list(const struct tti_heap_view *v, tutti_error *error);
 
 /*
  * Opens the descriptor channel: a store under a random name from the record of rank 0. It is a step of its own: a rank

@@ -110,7 +110,7 @@ static tutti_status swap_arenas(struct tti_heap_view *v, const tutti_exchange *e
     bool *wanted = malloc((size_t)v->size * sizeof(*wanted));
     if (!wanted) {
         tti_heap_put_no_fd(v, channel);
-        return tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
+        return tti_heap_no_list(v, error);
     }
     pthread_mutex_lock(&v->shared->lock);
     for (int r = 0; r < v->size; r++) {
@@ -210,7 +210,7 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
     struct tti_heap_record mine = {0};
     struct tti_store *channel = NULL;
     bool taken = false;
-    mine.status = prepare(v, bytes, &mine, error);
+    mine.status = all ? prepare(v, bytes, &mine, error) : tti_heap_no_list(v, error);
     mine.memory.available = tti_available_memory_read();
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
     if (status == TUTTI_OK && is_missing(v, all)) { /* the same decision on all ranks */
@@ -243,9 +243,6 @@ tutti_status tti_heap_alloc(struct tti_heap_view *v, size_t bytes, const tutti_e
                             tutti_error *error)
 {
     struct tti_heap_record *all = calloc((size_t)v->size, sizeof(*all));
-    if (!all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "alloc: no memory");
-    }
     tutti_status status = rounds(v, bytes, exchange, all, memory, error);
     free(all);
     return status;

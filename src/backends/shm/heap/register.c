@@ -182,8 +182,7 @@ static tutti_status share(struct registration *x, const tutti_exchange *exchange
     struct tti_heap_view *v = x->view;
     struct tti_heap_region *r = region_of(x);
     bool *wanted = calloc((size_t)v->size, sizeof(*wanted));
-    tutti_status status = wanted ? tti_heap_check_available(v, x->all, error)
-                                 : tti_error_set(error, TUTTI_NO_MEMORY, "no memory for a list of %d ranks", v->size);
+    tutti_status status = wanted ? tti_heap_check_available(v, x->all, error) : tti_heap_no_list(v, error);
     for (int i = 0; i < v->size && status == TUTTI_OK; i++) {
         wanted[i] = x->all[i].memory.bytes > 0;
     }
@@ -241,7 +240,7 @@ static void undo(struct registration *x)
         tti_heap_end_region(h, x->index, &ignored);
     }
     pthread_mutex_lock(&h->lock);
-    for (int r = 0; r < x->view->size; r++) {
+    for (int r = 0; r < x->view->size && x->all; r++) {
         if (r != x->view->rank && x->all[r].region > 0 && x->all[r].region < TTI_HEAP_REGIONS) {
             tti_heap_replace(h, x->view->member_of[r], x->all[r].region, 0);
         }
@@ -264,7 +263,7 @@ static void publish(struct registration *x)
 static tutti_status rounds(struct registration *x, void *memory, size_t bytes, const tutti_exchange *exchange,
                            tutti_error *error)
 {
-    x->mine.status = claim(x, memory, bytes, error);
+    x->mine.status = x->all ? claim(x, memory, bytes, error) : tti_heap_no_list(x->view, error);
     x->mine.region = x->index;
     x->mine.memory.bytes = x->index > 0 ? region_of(x)->bytes : 0;
     x->mine.memory.available = tti_available_memory_read();
@@ -290,9 +289,6 @@ tutti_status tti_heap_register(struct tti_heap_view *v, void *memory, size_t byt
                                tutti_error *error)
 {
     struct registration x = {.view = v, .all = calloc((size_t)v->size, sizeof(struct tti_heap_record))};
-    if (!x.all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "register: no memory");
-    }
     tutti_status status = rounds(&x, memory, bytes, exchange, error);
     if (status == TUTTI_OK) {
         publish(&x);
@@ -348,7 +344,8 @@ static void unmap_others(struct tti_heap_view *v, const struct tti_heap_record *
     pthread_mutex_unlock(&v->shared->lock);
 }
 
-/* The first round: whether the range of each rank can be made private, and the memory for that is available. */
+/* The first round: whether the range of each rank can be made private, and the memory for that is available. `all`
+ * may be NULL, as in tti_heap_agree. */
 static tutti_status check_private(struct tti_heap_view *v, const void *memory, const tutti_exchange *exchange,
                                   struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error)
 {
@@ -360,6 +357,8 @@ static tutti_status check_private(struct tti_heap_view *v, const void *memory, c
                                      "a message that is under way has its tensor in the memory registered at %p; wait "
                                      "for its end first",
                                      memory);
+    } else if (!all) {
+        mine->status = tti_heap_no_list(v, error);
     } else {
         mine->memory.bytes = v->shared->regions[mine->region].bytes;
         mine->memory.available = tti_available_memory_read();
@@ -372,11 +371,11 @@ tutti_status tti_heap_unregister(struct tti_heap_view *v, void *memory, const tu
 {
     struct tti_heap_record mine = {.status = TUTTI_OK};
     struct tti_heap_record *all = calloc((size_t)v->size, sizeof(*all));
-    if (!all) {
-        return tti_error_set(error, TUTTI_NO_MEMORY, "unregister: no memory");
-    }
     tutti_status status = check_private(v, memory, exchange, &mine, all, error);
-    const bool group_failed = status != TUTTI_OK && status != TUTTI_INVALID_ARGUMENT && status != TUTTI_BUSY;
+    /* a rank without memory for its list fails the call only */
+    const bool refused = status == TUTTI_INVALID_ARGUMENT || status == TUTTI_BUSY ||
+                         (status == TUTTI_NO_MEMORY && error->scope != TUTTI_SCOPE_GROUP);
+    const bool group_failed = status != TUTTI_OK && !refused;
     if (status == TUTTI_OK) {
         status = tti_heap_check_available(v, all, error);
     }
