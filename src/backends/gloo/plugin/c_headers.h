@@ -17,6 +17,7 @@ extern "C" {
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/host/boot_id.h"
 #include "engine/descriptor.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"

@@ -107,9 +107,12 @@ class Descriptor
  * separate ranks of one host. */
 uint64_t host_identity()
 {
-    std::string text;
-    std::ifstream boot("/proc/sys/kernel/random/boot_id");
-    std::getline(boot, text);
+    char boot[TTI_BOOT_ID];
+    tutti_error error;
+    if (tti_boot_id(boot, &error) != TUTTI_OK) {
+        throw Failure(error);
+    }
+    std::string text = boot;
     struct stat status {
     };
     if (stat("/proc/thread-self/ns/net", &status) == 0) {
