@@ -35,8 +35,8 @@
 TUTTI_BEGIN_DECLS
 
 /**
- * Reduction operators: X(NAME, value, name). Bitwise and logical ones accept integers and bool; AVG does not accept
- * bool.
+ * Reduction operators: X(NAME, value, name). Bitwise and logical ones accept integers and bool only; AVG and
+ * PREMUL_SUM do not accept bool.
  */
 #define TUTTI_REDUCE_OP_LIST(X)                                                                                        \
     X(SUM, 1, "sum")                                                                                                   \

@@ -69,7 +69,7 @@ TUTTI_API void tutti_bucketer_options_init(tutti_bucketer_options *options);
  * NULL: defaults. Local: waits for no rank, and the group may be destroyed first. Errors: INVALID_ARGUMENT (no
  * gradients; strided or overlapping ones; an op that is not defined on their dtype, such as AVG on bool; PREMUL_SUM,
  * which needs a factor); UNSUPPORTED (a wire for gradients that are not f32, for another op than SUM and AVG, or on a
- * device); NO_MEMORY; NO_RESOURCE (4096 bucketers at most).
+ * device); NO_MEMORY; NO_RESOURCE (8192 bucketers at most).
  *
  * One thread at a time may be inside a bucketer's functions; others get BUSY.
  */

@@ -53,9 +53,9 @@ TUTTI_API tutti_status tutti_recv(tutti_group *group, DLTensor *tensor, int32_t 
                                   const tutti_call *call, tutti_message *message);
 
 /**
- * tutti_recv for a message of unknown shape. Allocates a compact CPU tensor of the sender's shape and dtype, as a
- * DLPack managed tensor. The caller frees it by (*tensor)->deleter(*tensor). Matching and receiving are one step, so no
- * other thread can receive the message in between.
+ * tutti_recv for a message of unknown shape. Allocates a compact tensor of the sender's shape and dtype on the group's
+ * device, as a DLPack managed tensor. The caller frees it by (*tensor)->deleter(*tensor). Matching and receiving are
+ * one step, so no other thread can receive the message in between.
  */
 TUTTI_API tutti_status tutti_recv_alloc(tutti_group *group, int32_t peer, int32_t tag, const tutti_call *call,
                                         DLManagedTensorVersioned **tensor, tutti_message *message);

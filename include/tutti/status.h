@@ -58,7 +58,7 @@ TUTTI_BEGIN_DECLS
     X(SYSTEM, 19, "the operating system refused; vendor_code holds errno")                                             \
     X(BACKEND, 20, "the library behind the backend failed; vendor_code holds its code")                                \
     X(INTERNAL, 21, "a defect in Tutti")                                                                               \
-    X(TIMEOUT, 22, "the deadline passed; the message names every laggard")                                             \
+    X(TIMEOUT, 22, "the deadline passed; the message names the missing ranks")                                         \
     X(PEER_LEFT, 23, "a rank destroyed its group or ended while others still needed it")                               \
     X(PEER_DEAD, 24, "a rank's process has died")                                                                      \
     X(PEER_CRASHING, 25, "a rank's process is writing a core dump")                                                    \
