@@ -2,9 +2,9 @@
 /*
  * No memory on one rank. For the packed copy of a strided tensor: NO_MEMORY there, a clear error on the other ranks,
  * and no value written; that rank has no data to send, and with memory again the group works. For the engine's scratch
- * memory: a sentence that is not about the tensor, and with memory again the same call works. At any allocation while messages are posted: no rank waits in vain,
- * and nothing uses the messages after the call. At any allocation of any thread during a large all_reduce, Gloo's
- * thread included: NO_MEMORY there, and every rank suspects that rank.
+ * memory: a sentence that is not about the tensor, and with memory again the same call works. At any allocation while
+ * messages are posted: no rank waits in vain, and nothing uses the messages after the call. At any allocation of any
+ * thread during a large all_reduce, Gloo's thread included: NO_MEMORY there, and every rank suspects that rank.
  */
 #include "api/group/init_processes.h"
 
