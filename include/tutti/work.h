@@ -157,10 +157,10 @@ TUTTI_API tutti_status tutti_work_create(tutti_group *group, const DLTensor *out
 
 /**
  * Completes a work of tutti_work_create with a status and, if that is not OK, a sentence (NULL: the status's), from any
- * thread. Its buffers must be free. Callback and event handlers run on this thread before the return. Inside a callback,
- * the work ends soon after that callback has returned, perhaps on another thread. The handle is valid for this function
- * and tutti_work_cancelled until the completion, also after its release by the caller or a queue. BAD_STATE the second
- * time, or for another kind of work; INVALID_ARGUMENT for a number that is no status.
+ * thread. Its buffers must be free. Callback and event handlers run on this thread before the return. Inside a
+ * callback, the work ends soon after that callback has returned, perhaps on another thread. The handle is valid for
+ * this function and tutti_work_cancelled until the completion, also after its release by the caller or a queue.
+ * BAD_STATE the second time, or for another kind of work; INVALID_ARGUMENT for a number that is no status.
  */
 TUTTI_API tutti_status tutti_work_complete(tutti_work *work, tutti_status status, const char *message,
                                            tutti_error *error);

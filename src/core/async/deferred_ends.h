@@ -7,18 +7,7 @@
 #ifndef TTI_CORE_DEFERRED_ENDS_H
 #define TTI_CORE_DEFERRED_ENDS_H
 
-#include <pthread.h>
-
-#include "core/async/worker.h"
-
-struct tti_deferred;
-
-struct tti_deferred_ends {
-    pthread_mutex_t lock;
-    struct tti_deferred *first; /* oldest first; under the lock */
-    struct tti_deferred **end;
-    struct tti_worker worker; /* started with the first work that has callbacks */
-};
+#include "core/async/deferred_ends_state.h"
 
 void tti_deferred_ends_init(struct tti_deferred_ends *ends);
 

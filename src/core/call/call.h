@@ -74,8 +74,8 @@ struct tti_callback_frame {
 };
 bool tti_in_any_callback(void);
 
-/* The end of a work that a callback has completed. It calls back itself, and inside a callback of another group it could
- * deadlock on the callback locks. So the thread keeps it until its outermost callback has returned. */
+/* The end of a work that a callback has completed. It calls back itself, and inside a callback of another group it
+ * could deadlock on the callback locks. So the thread keeps it until its outermost callback has returned. */
 struct tti_deferred {
     struct tti_deferred *next;
     void (*run)(struct tti_deferred *deferred);       /* waits for the callback lock of the work's group */

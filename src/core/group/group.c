@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "core/async/deferred_ends.h"
 #include "core/async/events.h"
 #include "core/call/compare.h"
 #include "core/call/lane.h"

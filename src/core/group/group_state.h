@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-#include "core/async/deferred_ends.h"
+#include "core/async/deferred_ends_state.h"
 #include "core/async/events_state.h"
 #include "core/call/lane_state.h"
 #include "core/membership/rendezvous.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A callback of group a completes a task of group b, while a callback of b waits for an operation of a. No thread that a
- * needs may wait for the callback of b: neither the owner of the lane, nor the worker on which other callbacks of a run.
+ * A callback of group a completes a task of group b, while a callback of b waits for an operation of a. No thread that
+ * a needs may wait for the callback of b: neither the owner of the lane, nor the worker on which other callbacks of a
+ * run.
  */
 #include <stdbool.h>
 #include <stdlib.h>

@@ -594,8 +594,8 @@ static void wait_in_handler(const tutti_event *event, void *user)
     EXPECT(await_count(&v->tried, 1));
 }
 
-/* While the handler of its end runs, a run has not ended: no wait in the handler takes its outcome, and no thread starts
- * it again. For kept works and others. */
+/* While the handler of its end runs, a run has not ended: no wait in the handler takes its outcome, and no thread
+ * starts it again. For kept works and others. */
 static void test_handler_of_own_end(tutti_group *g, const tutti_call *call)
 {
     tutti_error e;

@@ -10,7 +10,7 @@
 
 /* Exchanges `mine` for the records of all ranks. The failure closest to the cause becomes the result on all ranks, with
  * a sentence that begins with `what`. If this rank has failed before, `mine.status` is set and *error holds its
- * sentence. `all` is NULL if this rank has no memory for the records: then `mine.status` is that of tti_heap_no_list. */
+ * sentence. `all` is NULL if this rank has no memory for the records: then mine.status is that of tti_heap_no_list. */
 tutti_status tti_heap_agree(const struct tti_heap_view *v, const tutti_exchange *exchange, const char *what,
                             struct tti_heap_record *mine, struct tti_heap_record *all, tutti_error *error);
 
