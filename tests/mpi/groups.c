@@ -6,7 +6,7 @@
  *   base     two ranks make a group from one that has failed, and only one of them knows that
  *   unread   a message that no rank has received when its group is closed does not arrive in a later group; and more
  *            groups are made and closed than MPI has communicators at a time
- *   failed   a rank fails a group that another rank has closed: the other rank's next group does not notice
+ *   failed   a rank needs a rank that has closed the group, which fails it: the other rank's next group does not notice
  *   left     the same with a rank that ends its process
  *
  * A second argument is the thread level of MPI to request.
@@ -118,8 +118,9 @@ static void failed(tutti_group *world)
     }
     expect(tutti_barrier(world, TUTTI_CALL(.error = &error)) == TUTTI_OK, "barrier", &error);
     if (rank == 0) {
-        const tutti_call *call = TUTTI_CALL(.timeout_ms = 100, .error = &error);
-        expect(tutti_all_reduce(g, &t, &t, TUTTI_SUM, call) == TUTTI_TIMEOUT, "the closed group", &error);
+        const tutti_call *call = TUTTI_CALL(.timeout_ms = 10000, .error = &error);
+        expect(tutti_all_reduce(g, &t, &t, TUTTI_SUM, call) == TUTTI_PEER_LEFT, "the closed group", &error);
+        expect(error.suspect == 1 && error.scope == TUTTI_SCOPE_GROUP, "the rank that has closed it", &error);
         destroy(g);
     }
     expect(tutti_barrier(world, TUTTI_CALL(.error = &error)) == TUTTI_OK, "barrier", &error);

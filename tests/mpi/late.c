@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank does not enter a call with a deadline. The other ranks report it in time and name it; the late rank gets
- * REVOKED. Then one rank is early: it times out before the other ranks enter the call, and they all get REVOKED,
- * although the records of all ranks arrive. Afterwards the process ends as usual. The program does not use MPI itself,
- * so it runs under every MPI.
+ * REVOKED. Then one rank is early: it times out before the other ranks enter the call. They all get REVOKED, although
+ * the records of all ranks arrive. Afterwards the process ends as usual. The program does not use MPI itself, so it
+ * runs under every MPI.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
  * two ranks. The program does not use MPI itself.
  *
  *   left   rank 0 ends its process meanwhile: the call of rank 1 ends well all the same, and only its next one fails
+ *   closed the same with a group that rank 0 destroys
  *   kept   the deadline of rank 1 passes first: the memory that MPI may still write to is not used for anything else
  */
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 
 enum { COUNT = 3000 }; /* more than travels with the call record */
 
-static void left(tutti_group *world)
+static void broadcast_slowly(tutti_group *g)
 {
     static int32_t values[COUNT];
     const int64_t count = COUNT;
@@ -25,12 +26,34 @@ static void left(tutti_group *world)
     } else {
         setenv("DOUBLE_SLOW_MS", "3000", 1);
     }
-    tutti_status status = tutti_broadcast(world, &t, 0, TUTTI_CALL(.error = &error));
+    const tutti_status status = tutti_broadcast(g, &t, 0, TUTTI_CALL(.error = &error));
     expect(status == TUTTI_OK && values[0] == 7 && values[COUNT - 1] == 7, "the broadcast", &error);
+}
+
+static void closed(tutti_group *world)
+{
+    tutti_group *g = NULL;
+    tutti_error error;
+    expect(tutti_group_split(world, 0, rank, NULL, &g, &error) == TUTTI_OK, "split", &error);
+    expect(tutti_barrier(g, TUTTI_CALL(.error = &error)) == TUTTI_OK, "a call before", &error);
+    broadcast_slowly(g);
+    if (rank == 1) {
+        const tutti_status status = tutti_barrier(g, TUTTI_CALL(.error = &error));
+        expect(status == TUTTI_PEER_LEFT && error.suspect == 0, "the next call", &error);
+    }
+    expect(tutti_group_destroy(g, &error) == TUTTI_OK, "destroy", &error);
+    expect(tutti_barrier(world, TUTTI_CALL(.error = &error)) == TUTTI_OK, "the world works", &error);
+    expect(tutti_group_destroy(world, &error) == TUTTI_OK, "destroy the world", &error);
+}
+
+static void left(tutti_group *world)
+{
+    tutti_error error;
+    broadcast_slowly(world);
     if (rank == 0) {
         exit(0); /* with the group open */
     }
-    status = tutti_barrier(world, TUTTI_CALL(.error = &error));
+    const tutti_status status = tutti_barrier(world, TUTTI_CALL(.error = &error));
     expect(status == TUTTI_PEER_LEFT && error.suspect == 0, "the next call", &error);
 }
 
@@ -67,6 +90,8 @@ int main(int argc, char **argv)
     rank = tutti_group_rank(world);
     if (argc > 1 && strcmp(argv[1], "left") == 0) {
         left(world);
+    } else if (argc > 1 && strcmp(argv[1], "closed") == 0) {
+        closed(world);
     } else {
         kept(world);
     }

@@ -2,8 +2,8 @@
 /*
  * The communicators of closed groups. A rank closes a group alone, so other ranks may still send to it. MPI gives the
  * context of a freed communicator to the next one, which would receive those messages. So each rank, when it closes a
- * group that has not failed, sends a last, empty message to every other rank. It frees its communicators after it has
- * received the last message of every other rank, and all messages before it.
+ * group that has not failed, sends a last message to every other rank. It frees its communicators after it has received
+ * the last message of every other rank, and all messages before it.
  *
  * MPI keeps the order of the messages between two ranks on the communicator for messages, so nothing follows there. On
  * the lanes nothing is left either: a collective that has ended well on all ranks has received all that was sent for
@@ -13,19 +13,28 @@
  * closing it, or if no rank has received the data of a large message. A rank that could not make all communicators of a
  * group closes it in the same way.
  *
- * Cost: n - 1 empty messages from each rank.
+ * The last message says how many calls the rank has made on each lane. A rank that waits in a later call would wait in
+ * vain, so it polls for these messages, and gets PEER_LEFT. A call that the other rank has made before it closed the
+ * group still ends well, in whatever order the messages of different communicators arrive.
+ *
+ * Cost: n - 1 messages of 8 bytes a lane from each rank.
  */
 #include "backends/mpi/plugin/closed_groups.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "backends/mpi/plugin/library/library.h"
+#include "base/kept_memory.h"
 
 struct closed_group {
     struct closed_group *next;
     int missing; /* last messages of other ranks */
     int count;
     MPI_Comm comms[1 + TUTTI_MAX_LANES]; /* the first one is for messages */
+    struct tti_mpi_last_message last;    /* of this rank */
+    int size;
+    MPI_Request requests[]; /* its sends: one for each rank */
 };
 
 enum progress { WAITING, ENDED, STAYS };
@@ -33,7 +42,7 @@ enum progress { WAITING, ENDED, STAYS };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct closed_group *groups; /* under the lock */
 
-static void send_last(const struct tti_mpi_group *g)
+static void send_empty(const struct tti_mpi_group *g)
 {
     tti_mpi_enter();
     for (int r = 0; r < g->size; r++) {
@@ -45,14 +54,31 @@ static void send_last(const struct tti_mpi_group *g)
     tti_mpi_leave();
 }
 
+static void send_last(const struct tti_mpi_group *g, struct closed_group *c)
+{
+    for (int i = 0; i < g->lanes; i++) {
+        c->last.calls[i] = atomic_load_explicit(&g->lane[i].calls, memory_order_relaxed); /* no call is in progress */
+    }
+    tti_mpi_enter();
+    for (int r = 0; r < g->size; r++) {
+        if (r == g->rank || MPI_Isend(&c->last, g->lanes * (int)sizeof(c->last.calls[0]), MPI_BYTE, r,
+                                      TTI_MPI_TAG_CLOSED, g->control, &c->requests[r]) != MPI_SUCCESS) {
+            c->requests[r] = MPI_REQUEST_NULL;
+        }
+    }
+    tti_mpi_leave();
+}
+
 void tti_mpi_keep_closed(const struct tti_mpi_group *g)
 {
-    struct closed_group *c = malloc(sizeof(*c));
-    send_last(g);
+    struct closed_group *c = malloc(sizeof(*c) + (size_t)g->size * sizeof(c->requests[0]));
     if (!c) {
+        send_empty(g);
         return; /* then they stay for good */
     }
-    c->missing = g->size - 1;
+    c->size = g->size;
+    send_last(g, c);
+    c->missing = g->size - 1 - g->closed_count;
     c->count = 0;
     c->comms[c->count++] = g->control;
     for (int i = 0; i < g->lanes; i++) {
@@ -64,6 +90,18 @@ void tti_mpi_keep_closed(const struct tti_mpi_group *g)
     c->next = groups;
     groups = c;
     pthread_mutex_unlock(&lock);
+}
+
+/* Whether MPI has completed this rank's last messages. */
+static bool is_sent(struct closed_group *c)
+{
+    int done = 1;
+    for (int r = 0; r < c->size && done; r++) {
+        if (c->requests[r] != MPI_REQUEST_NULL && MPI_Test(&c->requests[r], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            done = 0;
+        }
+    }
+    return done;
 }
 
 /* Receives what has arrived. */
@@ -90,7 +128,34 @@ static enum progress drain(struct closed_group *c)
         }
         c->missing -= s.MPI_TAG == TTI_MPI_TAG_CLOSED;
     }
-    return ENDED;
+    return is_sent(c) ? ENDED : WAITING;
+}
+
+void tti_mpi_receive_closed(struct tti_mpi_group *g)
+{
+    struct tti_mpi_last_message last;
+    int found = 0;
+    do {
+        MPI_Message message;
+        MPI_Status s;
+        int bytes = 0;
+        tti_mpi_enter();
+        int code = MPI_Improbe(MPI_ANY_SOURCE, TTI_MPI_TAG_CLOSED, g->control, &found, &message, &s);
+        found = found && code == MPI_SUCCESS;
+        if (found) {
+            MPI_Get_count(&s, MPI_BYTE, &bytes);
+            code = MPI_Mrecv(&last, (int)sizeof(last), MPI_BYTE, &message, MPI_STATUS_IGNORE);
+        }
+        tti_mpi_leave();
+        if (found) {
+            pthread_mutex_lock(&g->lock);
+            g->closed_count++;
+            if (code == MPI_SUCCESS) {
+                memcpy(&g->last[s.MPI_SOURCE], &last, (size_t)bytes);
+            }
+            pthread_mutex_unlock(&g->lock);
+        }
+    } while (found);
 }
 
 bool tti_mpi_free_closed(void)
@@ -102,12 +167,13 @@ bool tti_mpi_free_closed(void)
         for (int i = 0; i < c->count && progress == ENDED; i++) {
             MPI_Comm_free(&c->comms[i]);
         }
+        const bool keeps = progress == STAYS && !is_sent(c);
         tti_mpi_leave();
         if (progress == WAITING) {
             link = &c->next;
         } else {
             *link = c->next;
-            free(c);
+            tti_memory_free_or_keep(c, keeps);
         }
     }
     const bool all = groups == NULL;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/mpi/plugin/closed_groups.h"
 #include "backends/mpi/plugin/library/library.h"
 #include "backends/mpi/plugin/open_groups.h"
 #include "base/error.h"
@@ -130,6 +131,39 @@ tutti_status tti_mpi_poll_left(struct tti_mpi_group *g, const struct tti_mpi_lan
         }
     }
     return TUTTI_OK;
+}
+
+/* The lowest rank that has closed the group and will not make this rank's call on the lane; -1: there is none. */
+static int find_closed(struct tti_mpi_group *g, int lane, int64_t call)
+{
+    int rank = 0;
+    pthread_mutex_lock(&g->lock);
+    while (g->closed_count > 0 && rank < g->size && g->last[rank].calls[lane] >= call) {
+        rank++;
+    }
+    const bool found = g->closed_count > 0 && rank < g->size;
+    pthread_mutex_unlock(&g->lock);
+    return found ? rank : -1;
+}
+
+tutti_status tti_mpi_poll_closed(struct tti_mpi_group *g, const struct tti_mpi_lane *lane, tutti_error *error)
+{
+    const int index = (int)(lane - g->lane);
+    const int64_t call = atomic_load_explicit(&lane->calls, memory_order_relaxed); /* this thread's own call */
+    tti_mpi_receive_closed(g);
+    const int rank = find_closed(g, index, call);
+    if (rank < 0) {
+        return TUTTI_OK;
+    }
+    tti_error_set(error, TUTTI_PEER_LEFT,
+                  "%s: rank %d has destroyed the group, and rank %d waits for it in call %lld of "
+                  "lane %d",
+                  tutti_operation_name(atomic_load_explicit(&lane->inside, memory_order_relaxed)), rank, g->rank,
+                  (long long)call, index);
+    error->suspect = rank;
+    error->scope = TUTTI_SCOPE_GROUP;
+    tti_mpi_fail(g, error);
+    return TUTTI_PEER_LEFT;
 }
 
 static void poll_for_failures(struct tti_mpi_group *g)

@@ -17,6 +17,8 @@ void tti_mpi_notify_left(struct tti_mpi_group *g, bool finalizes);
 tutti_status tti_mpi_peer_left(struct tti_mpi_group *g, const char *what, int rank, tutti_error *error);
 /* For a call that waits for data: PEER_LEFT if a rank has left before it had ended this call. */
 tutti_status tti_mpi_poll_left(struct tti_mpi_group *g, const struct tti_mpi_lane *lane, tutti_error *error);
+/* For any collective: PEER_LEFT if a rank has closed the group without making this call. */
+tutti_status tti_mpi_poll_closed(struct tti_mpi_group *g, const struct tti_mpi_lane *lane, tutti_error *error);
 /* OK, or REVOKED with the cause. `poll`: also receives failure notices of other ranks. */
 tutti_status tti_mpi_check(struct tti_mpi_group *g, bool poll, tutti_error *error);
 

@@ -249,6 +249,7 @@ static void group_free(struct tti_mpi_group *g)
     tti_mpi_profile_free(g->profile);
     pthread_mutex_destroy(&g->lock);
     free(g->notifications);
+    free(g->last);
     free(g);
 }
 
@@ -268,6 +269,7 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     pthread_mutex_init(&g->lock, NULL);
     bool made = tti_mpi_messages_init(&g->messages, g->size);
     made = (g->notifications = calloc((size_t)g->size, sizeof(*g->notifications))) != NULL && made;
+    made = (g->last = calloc((size_t)g->size, sizeof(*g->last))) != NULL && made;
     if (strcmp(info->setting(info->settings, "mpi.profiling"), "1") == 0) {
         made = (g->profile = g->messages.profile = tti_mpi_profile_make()) != NULL && made;
     }
@@ -276,6 +278,9 @@ static struct tti_mpi_group *group_make(const tutti_open_info *info)
     }
     for (int r = 0; made && r < g->size; r++) {
         g->notifications[r] = MPI_REQUEST_NULL;
+        for (int i = 0; i < TUTTI_MAX_LANES; i++) {
+            g->last[r].calls[i] = INT64_MAX;
+        }
     }
     if (!made) {
         group_free(g);

@@ -43,14 +43,18 @@ int64_t tti_mpi_elapsed_ms(const struct tti_mpi_poll_loop *loop)
     return (tti_now_ns() - loop->started_ns) / 1000000;
 }
 
-/* For failures that another rank reports, and for ranks that have left this call, from time to time. */
+/* For failures that another rank reports, and for ranks that have closed the group or left this call, from time to
+ * time. */
 static tutti_status poll_notices(struct tti_mpi_poll_loop *loop, int64_t now, tutti_error *error)
 {
     if (now < loop->next_poll_ns) {
         return TUTTI_OK;
     }
     loop->next_poll_ns = now + NOTICES_NS;
-    const tutti_status status = tti_mpi_check(loop->group, true, error);
+    tutti_status status = tti_mpi_check(loop->group, true, error);
+    if (status == TUTTI_OK && loop->lane) {
+        status = tti_mpi_poll_closed(loop->group, loop->lane, error);
+    }
     const bool can_miss_ranks = loop->lane && !loop->lane->ends_at_entry; /* the call goes on after its entry */
     return status == TUTTI_OK && can_miss_ranks ? tti_mpi_poll_left(loop->group, loop->lane, error) : status;
 }

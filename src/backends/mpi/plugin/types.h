@@ -24,7 +24,7 @@
 enum {
     TTI_MPI_TAG_ENVELOPE = 0,
     TTI_MPI_TAG_FAILURE = 1,
-    TTI_MPI_TAG_CLOSED = 2, /* the last message of a rank that has closed the group: see closed_groups.c */
+    TTI_MPI_TAG_CLOSED = 2, /* the last message of a rank that has closed the group: struct tti_mpi_last_message */
     TTI_MPI_TAG_DATA = 3,
     TTI_MPI_TAG_ENTRY = 4,
     TTI_MPI_TAG_PART = 5
@@ -50,6 +50,12 @@ struct tti_mpi_call_record {
 };
 static_assert(sizeof(struct tti_mpi_call_record) == 32, "no padding");
 static_assert(TUTTI_REVOKED <= UINT8_MAX, "a status fits");
+
+/* The last message of a rank that has closed the group: how many calls it has made on each lane. A rank without memory
+ * for it sends an empty message instead. */
+struct tti_mpi_last_message {
+    int64_t calls[TUTTI_MAX_LANES];
+};
 
 /* The bytes that a rank sends instead of its next call record when its process ends. No call record is so short. */
 enum {
@@ -115,9 +121,12 @@ struct tti_mpi_group {
     bool kept;                                  /* in the list of failed groups, until the process ends */
     bool retired;                               /* it has failed only because the process ends */
     struct tti_mpi_envelope_head left_envelope; /* the last envelope to the other ranks then */
-    pthread_mutex_t lock;                       /* over `cause` */
+    pthread_mutex_t lock;                       /* over `cause` and `last` */
     tutti_error cause;
     MPI_Request *notifications; /* of the failure notices to the other ranks */
+    /* Under `lock`: the last messages that have arrived while this rank's group is open. */
+    struct tti_mpi_last_message *last; /* of each rank; INT64_MAX in all lanes: it has not closed the group */
+    int32_t closed_count;
     struct tti_mpi_messages messages;
     /* what a small call reads shares a cache line with the first fields of lane 0 */
     _Alignas(64) int64_t timeout_ms;

@@ -37,8 +37,8 @@ static inline void tti_mpi_leave_call(const struct tti_mpi_call *c)
     }
 }
 
-/* At least so many bytes of the lane's scratch memory, or NULL with NO_MEMORY. That fails the group: the entry barrier
- * is over, and the other ranks are in the call. */
+/* At least so many bytes of the lane's scratch memory, or NULL with NO_MEMORY. That fails the group: the other ranks
+ * are in the call, since the entry barrier is over. */
 void *tti_mpi_scratch(struct tti_mpi_call *c, size_t bytes);
 /* The status and sentence of a call in which this rank cannot take part (tutti_op.failed); OK if it can. */
 tutti_status tti_mpi_cannot_take_part(const struct tti_mpi_call *c);

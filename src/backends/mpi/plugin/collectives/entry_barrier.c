@@ -227,8 +227,8 @@ static tutti_status compare_pairs(struct tti_mpi_call *c)
 }
 
 /* Whether to poll for failure notices although all records are here. A rank that fails the group in this call has sent
- * its record before, and a rank that waits polls once a millisecond only. So that small calls stay cheap, this poll
- * takes place at most once in a tick of the coarse clock. If this rank misses a notice for that reason, a later call
+ * its record before, and a rank that waits polls once a millisecond only. This poll takes place at most once in a tick
+ * of the coarse clock, so that small calls stay cheap. If this rank misses a notice for that reason, a later call
  * receives it. */
 static bool notices_are_due(const struct tti_mpi_call *c)
 {
