@@ -10,7 +10,6 @@
 #include "base/process/proc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,72 +24,7 @@
 
 #include "base/host/cpu_ticks.h"
 #include "base/process/pidfds.h"
-
-#define FILE_MOST 4096 /* longer than either file */
-
-/* Fields of /proc/PID/stat, counted from the state, which is the third. */
-enum { FIELD_THREADS = 17, FIELD_STARTED = 19, FIELD_EXIT_CODE = 49 };
-
-/* False if there is no such file. */
-static bool read_text(const char *path, char *text, size_t capacity)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return false;
-    }
-    ssize_t got;
-    do {
-        got = read(file, text, capacity - 1);
-    } while (got < 0 && errno == EINTR);
-    close(file);
-    text[got > 0 ? got : 0] = '\0';
-    return got > 0;
-}
-
-struct facts {
-    char state;
-    long threads;
-    uint64_t started;
-    int code;
-};
-
-/* The name of the program stands in brackets, and may hold any byte. */
-static bool parse(const char *text, struct facts *f)
-{
-    const char *at = strrchr(text, ')');
-    if (!at || at[1] != ' ') {
-        return false;
-    }
-    at += 2;
-    *f = (struct facts){.state = *at};
-    for (int field = 1; (at = strchr(at, ' ')) != NULL; field++) {
-        at++;
-        if (field == FIELD_THREADS) {
-            f->threads = strtol(at, NULL, 10);
-        } else if (field == FIELD_STARTED) {
-            f->started = strtoull(at, NULL, 10);
-        } else if (field == FIELD_EXIT_CODE) {
-            f->code = (int)strtol(at, NULL, 10);
-        }
-    }
-    return f->started != 0;
-}
-
-static bool stat_of(const char *pid, struct facts *f)
-{
-    char path[40];
-    char text[FILE_MOST];
-    snprintf(path, sizeof(path), "/proc/%s/stat", pid);
-    return read_text(path, text, sizeof(text)) && parse(text, f);
-}
-
-static bool is_dumping(uint32_t pid)
-{
-    char path[40];
-    char text[FILE_MOST];
-    snprintf(path, sizeof(path), "/proc/%u/status", pid);
-    return read_text(path, text, sizeof(text)) && strstr(text, "\nCoreDumping:\t1") != NULL;
-}
+#include "base/process/proc_stat.h"
 
 /* Whether /proc knows this process by the number that the process itself has: else it shows another namespace. */
 static bool proc_is_own(void)
@@ -155,9 +89,9 @@ uint64_t tti_proc_instance(void)
 
 void tti_proc_self(struct tti_proc_id *id)
 {
-    struct facts f;
+    struct tti_proc_stat s;
     *id = (struct tti_proc_id){.pid = (uint32_t)getpid(), .space = own_space(), .instance = tti_proc_instance()};
-    id->started = stat_of("self", &f) ? f.started : 0;
+    id->started = id->space != 0 && tti_proc_stat(getpid(), &s) ? s.started : 0;
 }
 
 bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b)
@@ -168,9 +102,9 @@ bool tti_proc_same(const struct tti_proc_id *a, const struct tti_proc_id *b)
     return a->pid == b->pid && a->started == b->started && a->space == b->space && a->space != 0;
 }
 
-static enum tti_proc_state state_of(const struct facts *f)
+static enum tti_proc_state state_of(const struct tti_proc_stat *s)
 {
-    switch (f->state) {
+    switch (s->state) {
     case 'S':
     case 'I':
         return TTI_PROC_SLEEPING;
@@ -181,7 +115,7 @@ static enum tti_proc_state state_of(const struct facts *f)
     case 't':
         return TTI_PROC_TRACED;
     case 'Z': /* or only its first thread has ended */
-        return f->threads > 1 ? TTI_PROC_RUNNING : TTI_PROC_ZOMBIE;
+        return s->threads > 1 ? TTI_PROC_RUNNING : TTI_PROC_ZOMBIE;
     case 'X':
         return TTI_PROC_GONE;
     default:
@@ -192,24 +126,22 @@ static enum tti_proc_state state_of(const struct facts *f)
 struct tti_proc tti_proc_query(const struct tti_proc_id *id)
 {
     struct tti_proc p = {.state = TTI_PROC_UNKNOWN};
-    char number[16];
-    struct facts f;
+    struct tti_proc_stat s;
     if (!is_visible(id)) {
         p.state = tti_pidfd_has_ended(id->instance) ? TTI_PROC_GONE : TTI_PROC_UNKNOWN;
         return p;
     }
-    snprintf(number, sizeof(number), "%u", id->pid);
-    if (!stat_of(number, &f)) {
+    if (!tti_proc_stat((pid_t)id->pid, &s) || s.started == 0) {
         p.state = kill((pid_t)id->pid, 0) != 0 && errno == ESRCH ? TTI_PROC_GONE : TTI_PROC_UNKNOWN;
         return p;
     }
-    if (id->started != 0 && f.started != id->started) { /* the pid belongs to another process now */
+    if (id->started != 0 && s.started != id->started) { /* the pid belongs to another process now */
         p.state = TTI_PROC_GONE;
         return p;
     }
-    p.state = state_of(&f);
-    p.code = p.state == TTI_PROC_STOPPED || p.state == TTI_PROC_TRACED ? 0 : f.code; /* of the stop */
-    if (p.state != TTI_PROC_ZOMBIE && p.state != TTI_PROC_GONE && is_dumping(id->pid)) {
+    p.state = state_of(&s);
+    p.code = p.state == TTI_PROC_STOPPED || p.state == TTI_PROC_TRACED ? 0 : s.code; /* of the stop */
+    if (p.state != TTI_PROC_ZOMBIE && p.state != TTI_PROC_GONE && tti_proc_is_dumping((pid_t)id->pid)) {
         p.state = TTI_PROC_DUMPING;
     }
     return p;

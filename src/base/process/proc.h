@@ -44,7 +44,7 @@ uint64_t tti_proc_instance(void);
 /* A pidfd. -1: the process has ended, or it is not visible and has not handed over a pidfd (pidfds.h). */
 int tti_proc_descriptor(const struct tti_proc_id *id);
 
-/* The state of a process now. Cost: three or four system calls, none of which waits for it. */
+/* The state of a process now. Cost: about ten system calls, none of which waits for it. */
 struct tti_proc tti_proc_query(const struct tti_proc_id *id);
 
 static inline bool tti_proc_has_ended(enum tti_proc_state state)

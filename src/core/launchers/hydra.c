@@ -10,7 +10,6 @@
  */
 #include "core/launchers/hydra.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,42 +18,9 @@
 #include <unistd.h>
 
 #include "base/number.h"
+#include "base/process/proc_stat.h"
 
 #define MAX_ANCESTORS 64
-
-struct process {
-    int parent;
-    unsigned long long started; /* in clock ticks since the host booted */
-    bool is_proxy;
-};
-
-static bool look_up(int pid, struct process *process)
-{
-    char path[64];
-    char text[1024];
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t length = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (length <= 0) {
-        return false;
-    }
-    text[length] = '\0';
-    /* "pid (name) state parent ...": the name may contain anything, so its end is the last parenthesis. */
-    char *name = strchr(text, '(');
-    char *end = strrchr(text, ')');
-    if (!name || !end || end < name ||
-        sscanf(end + 1, " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-               &process->parent, &process->started) != 2) {
-        return false;
-    }
-    *end = '\0';
-    process->is_proxy = strstr(name, "pmi_proxy") != NULL;
-    return true;
-}
 
 /* The process at the other end of PMI_FD, or -1. */
 static int peer_of_pmi_fd(void)
@@ -75,12 +41,12 @@ bool tti_hydra_job(char *text, size_t capacity)
     int peer = peer_of_pmi_fd();
     int pid = getppid();
     for (int i = 0; i < MAX_ANCESTORS && pid > 0; i++) {
-        struct process process;
-        if (!look_up(pid, &process)) {
+        struct tti_proc_stat process;
+        if (!tti_proc_stat(pid, &process)) {
             return false;
         }
-        if (pid == peer || process.is_proxy) {
-            snprintf(text, capacity, "%d-%llu", pid, process.started);
+        if (pid == peer || strstr(process.name, "pmi_proxy")) {
+            snprintf(text, capacity, "%d-%llu", pid, (unsigned long long)process.started);
             return true;
         }
         pid = process.parent;
