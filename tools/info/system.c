@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/host/cpu.h"
+#include "base/host/cpu_set.h"
 #include "base/host/text_file.h"
 #include "base/wait/futex_waitv.h"
-#include "common/cpus.h"
 #include "info/info.h"
 
 #define LIMIT_NS 1000000000 /* of a wait that should end at once */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cpus.h"
+#include "base/host/cpu_set.h"
 
 #define TTI_MAX_RANKS 4096
 #define TTI_MAX_NODES 512 /* each costs node 0 two threads */

@@ -6,11 +6,12 @@
  */
 #include "engine/tuning/cpus.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/host/cpu.h"
+#include "base/host/cpu_set.h"
+#include "base/host/text_file.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -18,53 +19,26 @@
 
 #define THREADS_OF_CORE "topology/thread_siblings_list"
 #define SHARERS_OF_L3   "cache/index3/shared_cpu_list"
+#define LIST_MOST       4096
 #define ZEN_3_FAMILY    0x19u /* Zen 4's, too */
 #define ZEN_5_FAMILY    0x1au
 
-/* A line of /sys about a CPU: false if there is none. */
-static bool read_about(int cpu, const char *what, char *text, size_t capacity)
+/* The CPUs in a list of /sys about a CPU: false if there is none. */
+static bool read_list(int cpu, const char *what, struct tti_cpus *cpus)
 {
-    char path[128];
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/%s", cpu, what);
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return false;
-    }
-    const bool good = fgets(text, (int)capacity, file) != NULL;
-    fclose(file);
-    return good;
-}
-
-/* Whether `cpu` is in a list such as 0-3,8, and how many CPUs are. */
-static bool list_has(const char *list, int cpu, int *count)
-{
-    bool found = false;
-    *count = 0;
-    while (*list >= '0' && *list <= '9') {
-        char *end;
-        const long first = strtol(list, &end, 10);
-        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
-        found = found || (cpu >= first && cpu <= last);
-        *count += last >= first && last < INT32_MAX ? (int)(last - first + 1) : 0;
-        if (*end != ',') {
-            break;
-        }
-        list = end + 1;
-    }
-    return found;
-}
-
-static bool shares(int cpu, int other, const char *what)
-{
-    char list[1024];
-    int count;
-    return read_about(cpu, what, list, sizeof(list)) && list_has(list, other, &count);
+    char list[LIST_MOST];
+    tti_read_text(list, sizeof(list), "/sys/devices/system/cpu/cpu%d/%s", cpu, what);
+    return tti_cpus_parse(list, cpus);
 }
 
 int tti_cpus_choose(int cpus[TTI_CPUS_CHOSEN])
 {
     uint64_t mask[TTI_CPU_WORDS];
     int found = 0;
+    struct tti_cpus threads;
+    struct tti_cpus sharers;
+    bool threads_known = false;
+    bool sharers_known = false;
     bool near = false;
     bool far = false;
     tti_cpu_mask(mask);
@@ -74,15 +48,14 @@ int tti_cpus_choose(int cpus[TTI_CPUS_CHOSEN])
         }
         if (found == 0) {
             cpus[found++] = cpu;
+            threads_known = read_list(cpu, THREADS_OF_CORE, &threads);
+            sharers_known = read_list(cpu, SHARERS_OF_L3, &sharers);
             continue;
         }
-        char list[1024];
-        int sharers;
-        if (shares(cpus[0], cpu, THREADS_OF_CORE)) {
+        if (threads_known && tti_cpus_has(&threads, cpu)) {
             continue;
         }
-        const bool known = read_about(cpus[0], SHARERS_OF_L3, list, sizeof(list));
-        const bool is_near = !known || list_has(list, cpu, &sharers);
+        const bool is_near = !sharers_known || tti_cpus_has(&sharers, cpu);
         if (is_near ? !near : !far) {
             cpus[found++] = cpu;
             near = near || is_near;
@@ -94,13 +67,9 @@ int tti_cpus_choose(int cpus[TTI_CPUS_CHOSEN])
 
 static int64_t cache_bytes(int cpu, int index)
 {
-    char what[64];
     char text[64];
-    snprintf(what, sizeof(what), "cache/index%d/size", index);
-    if (!read_about(cpu, what, text, sizeof(text))) {
-        return 0;
-    }
     char *unit;
+    tti_read_text(text, sizeof(text), "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, index);
     const int64_t number = strtoll(text, &unit, 10);
     return number < 0 || number > INT32_MAX ? 0 : *unit == 'K' ? number * 1024 : *unit == 'M' ? number << 20 : number;
 }
@@ -108,13 +77,11 @@ static int64_t cache_bytes(int cpu, int index)
 /* sysconf comes last: for some processors it adds up all third-level caches. */
 static void find_caches(int cpu, struct tti_profile *p)
 {
-    char list[1024];
-    int count = 0;
+    struct tti_cpus sharers;
     p->l2_bytes = cache_bytes(cpu, 2);
     p->l3_bytes = cache_bytes(cpu, 3);
-    if (read_about(cpu, SHARERS_OF_L3, list, sizeof(list))) {
-        list_has(list, cpu, &count);
-        p->l3_cpus = count;
+    if (read_list(cpu, SHARERS_OF_L3, &sharers)) {
+        p->l3_cpus = (int64_t)tti_cpus_count(&sharers);
     }
     if (p->l2_bytes == 0) {
         p->l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE) > 0 ? sysconf(_SC_LEVEL2_CACHE_SIZE) : 0;

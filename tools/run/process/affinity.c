@@ -10,22 +10,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/host/text_file.h"
+
+#define LIST_MOST 4096
+
 /* The CPUs that share a core or a NUMA node with `cpu`, as far as the job may use them: the CPU's place. Where /sys has
  * no such file, that is the CPU alone, or all of them. */
 static void find_place(int cpu, const struct tti_run_options *options, struct tti_cpus *place)
 {
-    char path[128];
+    char list[LIST_MOST];
     if (options->bind == TTI_BIND_CORE) {
-        snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-        if (!tti_cpus_read(path, place) || !tti_cpus_has(place, cpu)) {
+        tti_read_text(list, sizeof(list), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        if (!tti_cpus_parse(list, place) || !tti_cpus_has(place, cpu)) {
             memset(place, 0, sizeof(*place));
             tti_cpus_add(place, cpu);
         }
     } else {
         bool found = false;
         for (int node = 0; node < 1024 && !found; node++) {
-            snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/cpulist", node);
-            found = tti_cpus_read(path, place) && tti_cpus_has(place, cpu);
+            tti_read_text(list, sizeof(list), "/sys/devices/system/node/node%d/cpulist", node);
+            found = tti_cpus_parse(list, place) && tti_cpus_has(place, cpu);
         }
         *place = found ? *place : options->cpus;
     }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "common/cpus.h"
+#include "base/host/cpu_set.h"
 
 /* What a new rank gets. */
 struct tti_spawn {

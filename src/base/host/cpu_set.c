@@ -3,7 +3,7 @@
  * A set has 8 KiB, room for every CPU number that a kernel may give. So the kernel never refuses it for being smaller
  * than its own, and no step needs memory that could be missing.
  */
-#include "common/cpus.h"
+#include "base/host/cpu_set.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ bool tti_cpus_parse(const char *text, struct tti_cpus *cpus)
 {
     memset(cpus, 0, sizeof(*cpus));
     for (const char *at = text;; at++) {
-        const size_t length = strcspn(at, ",");
+        const size_t length = strcspn(at, ",\n");
         int64_t first = 0;
         int64_t last = -1;
         if (!parse_range(at, length, &first, &last)) {
@@ -41,23 +41,10 @@ bool tti_cpus_parse(const char *text, struct tti_cpus *cpus)
             tti_cpus_add(cpus, (int)cpu);
         }
         at += length;
-        if (*at == '\0') {
-            return true;
+        if (*at != ',') {
+            return *at == '\0' || at[1] == '\0'; /* behind the end of the line */
         }
     }
-}
-
-bool tti_cpus_read(const char *path, struct tti_cpus *cpus)
-{
-    char line[4096];
-    FILE *file = fopen(path, "re");
-    if (!file) {
-        return false;
-    }
-    const bool good = fgets(line, sizeof(line), file) != NULL;
-    fclose(file);
-    line[good ? strcspn(line, "\n") : 0] = '\0';
-    return tti_cpus_parse(line, cpus);
 }
 
 void tti_cpus_format(const struct tti_cpus *cpus, char *text, size_t capacity)

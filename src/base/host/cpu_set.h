@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sets of CPUs in the kernel's notation, and which CPUs this process may use. */
-#ifndef TTI_TOOLS_CPUS_H
-#define TTI_TOOLS_CPUS_H
+#ifndef TTI_BASE_HOST_CPU_SET_H
+#define TTI_BASE_HOST_CPU_SET_H
 
 #include <sched.h>
 #include <stdbool.h>
@@ -42,11 +42,8 @@ static inline void tti_cpus_cut(struct tti_cpus *cpus, const struct tti_cpus *ot
     CPU_AND_S(sizeof(cpus->bits), cpus->bits, cpus->bits, others->bits);
 }
 
-/* Reads the kernel's notation ("0-3,8"); false on anything else. */
+/* Reads the kernel's notation ("0-3,8"), with or without an end of line; false on anything else. */
 bool tti_cpus_parse(const char *text, struct tti_cpus *cpus);
-
-/* The same from the first line of a file of /sys; false if there is no such file. */
-bool tti_cpus_read(const char *path, struct tti_cpus *cpus);
 
 /* Writes the kernel's notation, cut if it does not fit. */
 void tti_cpus_format(const struct tti_cpus *cpus, char *text, size_t capacity);
