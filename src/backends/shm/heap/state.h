@@ -8,7 +8,7 @@
 
 #include "backends/shm/heap/arena.h"
 #include "backends/shm/heap/group_ops.h"
-#include "base/host/available_memory.h"
+#include "base/memory_requests.h"
 #include "engine/memory/heap.h"
 #include "store/limits.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: trees=release,debug,address,undefined */
 /* What the ranks of several hosts and control groups want together, against what each of these has left. */
-#include "base/host/available_memory.h"
+#include "base/memory_requests.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
