@@ -454,25 +454,29 @@ tutti_status tti_lane_queue_enter(struct tti_lane_queue *q, int64_t timeout_ms, 
 
 /* ---- deadlines of works that no thread runs --------------------------------------------------------------------- */
 
-/* Marks the overdue works of the queue, and finds the next deadline. The lane ends them in its order. The operation in
- * front usually has the same deadline. The backend ends it and names the missing rank, which an abort from here cannot.
- * True: a work is still there GRACE_NS after it was marked, and the group has to be aborted. GRACE_NS is longer than a
- * thread waits for a CPU on a machine with many threads for each. */
-static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
+/* Marks the overdue works of the queue, and finds the next time at which there is something to do. The lane ends them in
+ * its order. The operation in front usually has the same deadline. The backend ends it and names the missing rank. Not
+ * every backend can name it at an abort from here. So that comes GRACE_NS later, once, if a work is still there. GRACE_NS
+ * is longer than a thread waits for a CPU on a machine with many threads for each. Returns when the oldest such work
+ * began; TTI_NEVER: nothing is to be aborted. */
+static int64_t mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
-    bool any = false;
+    int64_t oldest = TTI_NEVER;
     pthread_mutex_lock(&q->lock);
     for (struct tti_lane_waiter *waiter = q->first; waiter; waiter = waiter->next) {
-        int64_t due = waiter->work ? atomic_load_explicit(&waiter->work->deadline_ns, memory_order_relaxed) : TTI_NEVER;
-        if (due <= now) {
-            atomic_fetch_or_explicit(&waiter->work->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
+        struct tti_work *w = waiter->work;
+        const int64_t due = w ? atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) : TTI_NEVER;
+        int64_t until = due;
+        if (w && due <= now) {
+            atomic_fetch_or_explicit(&w->state, TTI_FLAG_OVERDUE, memory_order_relaxed);
             waiter->overdue_ns = waiter->overdue_ns != 0 ? waiter->overdue_ns : now;
-            const int64_t end = waiter->overdue_ns + GRACE_NS;
-            any = any || end <= now;
-            *next = end < *next ? end : *next;
-        } else if (due < *next) {
-            *next = due;
+            until = waiter->overdue_ns + GRACE_NS;
+            if (until <= now && !q->gave_up && w->task.op.begun_ns < oldest) {
+                oldest = w->task.op.begun_ns;
+            }
         }
+        /* A timer for a time that has passed would run without end, and no other timer of the process would. */
+        *next = until > now && until < *next ? until : *next;
     }
     uintptr_t state = atomic_load_explicit(&q->state, memory_order_acquire);
     if (!(state & BUSY) && open_work(state)) {
@@ -486,19 +490,23 @@ static bool mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
             *next = due;
         }
     }
+    q->gave_up = q->gave_up || oldest != TTI_NEVER;
     pthread_mutex_unlock(&q->lock);
-    return any;
+    return oldest;
 }
 
 static void notify(struct tti_timer *timer)
 {
     struct tti_lane_queue *q = (struct tti_lane_queue *)((char *)timer - offsetof(struct tti_lane_queue, timer));
     struct tti_group *g = q->group;
+    const int64_t now = tti_now_ns();
     int64_t next = TTI_NEVER;
-    if (mark_overdue(q, tti_now_ns(), &next) && g->backend->ops->abort) {
+    const int64_t oldest = mark_overdue(q, now, &next);
+    if (oldest != TTI_NEVER && g->backend->ops->abort) {
         tutti_error error;
         tti_error_set(&error, TUTTI_TIMEOUT,
                       "the deadline of an operation passed while it waited for lane %d of rank %d", q->index, g->rank);
+        error.elapsed_ms = (now - oldest) / 1000000;
         tti_group_abort(g, q->index, &error);
     }
     if (next != TTI_NEVER) {
@@ -517,6 +525,7 @@ void tti_lane_queue_init(struct tti_lane_queue *q, struct tti_group *group, int3
     q->group = group;
     q->index = index;
     q->timer = (struct tti_timer){.notify = notify};
+    q->gave_up = false;
     tti_worker_init(&q->worker, serve);
 }
 

@@ -12,6 +12,7 @@
 #define TTI_CORE_LANE_STATE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/async/timer.h"
@@ -38,6 +39,7 @@ struct tti_lane_queue {
     int32_t index;
     struct tti_worker worker;
     struct tti_timer timer; /* deadlines of works that no thread runs */
+    bool gave_up;           /* since one of them has passed: under the lock */
 };
 
 #define TTI_LANE_BUSY ((uintptr_t)1)

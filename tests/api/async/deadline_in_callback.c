@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Deadlines hold while a callback runs. It keeps the lane, and the thread that would end other operations. The engine is
+ * `local` behind a table that counts aborts.
+ */
+#include <sched.h>
+#include <stdbool.h>
+
+#include "api/async/synchronous_local.h"
+#include "api/async/work_end.h"
+#include "api/check.h"
+#include "clock.h"
+
+enum { RANKS = 2, DEADLINE_MS = 30 };
+
+static const tutti_backend_ops *inner;
+static _Atomic int aborts;
+
+static tutti_status run(void *state, tutti_op *op, tutti_error *error)
+{
+    return inner->run(state, op, error);
+}
+
+static void count_abort(void *state, int32_t lane, const tutti_error *cause)
+{
+    inner->abort(state, lane, cause);
+    atomic_fetch_add(&aborts, 1);
+}
+
+/* What rank 0 shares with its callback. */
+struct scene {
+    tutti_group *group;
+    _Atomic int inside;
+    _Atomic int over; /* the callback may return */
+};
+
+static bool fires(tutti_cancel_token *token)
+{
+    const int64_t end = now_ms() + 1000 * LIMIT_S;
+    int32_t fired = 0;
+    while (!fired && now_ms() < end) {
+        EXPECT_OK(tutti_cancel_token_fired(token, &fired));
+        sched_yield();
+    }
+    return fired != 0;
+}
+
+static bool fails(tutti_group *g)
+{
+    const int64_t end = now_ms() + 1000 * LIMIT_S;
+    tutti_error e = {.status = TUTTI_OK};
+    while (e.status == TUTTI_OK && now_ms() < end) {
+        EXPECT_OK(tutti_group_error(g, &e));
+        sched_yield();
+    }
+    return e.status == TUTTI_TIMEOUT;
+}
+
+/* The timers of the process go on after the group has been aborted. */
+static void hold_lane(tutti_status status, const tutti_error *error, void *user)
+{
+    struct scene *s = user;
+    tutti_cancel_token *token = NULL;
+    tutti_error e;
+    EXPECT(status == TUTTI_OK && error->status == TUTTI_OK);
+    atomic_store(&s->inside, 1);
+    EXPECT(await_count(&aborts, 1));
+    EXPECT_OK(tutti_cancel_token_create(NULL, 1, &token, &e));
+    EXPECT(fires(token));
+    EXPECT_OK(tutti_cancel_token_destroy(token, &e));
+}
+
+/* The group fails, although the lane does not reach the operation that is overdue. */
+static void behind_callback(tutti_group *world)
+{
+    struct scene s = {.inside = 0};
+    tutti_error e;
+    tutti_work *first = NULL;
+    tutti_work *second = NULL;
+    EXPECT_OK(
+        tutti_group_create(world, (const int32_t[]){0, 1}, RANKS, TUTTI_CONFIG(.backend = "counts"), &s.group, &e));
+    if (tutti_group_rank(world) == 1) {
+        EXPECT_OK(tutti_barrier(s.group, TUTTI_CALL(.timeout_ms = LONG_MS)));
+        EXPECT(fails(s.group));
+    } else {
+        EXPECT_OK(
+            tutti_barrier_async(s.group, TUTTI_CALL(.callback = hold_lane, .user = &s, .timeout_ms = LONG_MS), &first));
+        EXPECT(await_count(&s.inside, 1));
+        EXPECT_OK(tutti_barrier_async(s.group, TUTTI_CALL(.timeout_ms = DEADLINE_MS), &second));
+        EXPECT(tutti_work_wait(second, TUTTI_FOREVER) == TUTTI_TIMEOUT);
+        EXPECT(atomic_load(&aborts) == 1);
+        EXPECT(end(first) == TUTTI_OK);
+        EXPECT_OK(tutti_work_release(second));
+    }
+    EXPECT_OK(tutti_group_error(s.group, &e));
+    EXPECT(e.elapsed_ms >= DEADLINE_MS);
+    EXPECT_OK(tutti_group_destroy(s.group, &e));
+}
+
+static tutti_status rank(tutti_group *world, void *user)
+{
+    (void)user;
+    behind_callback(world);
+    return TUTTI_OK;
+}
+
+int main(void)
+{
+    static tutti_backend_ops ops;
+    static tutti_backend counts;
+    tutti_error e;
+    inner = synchronous_local("counts", run, &counts, &ops);
+    ops.abort = count_abort;
+    EXPECT_OK(tutti_backend_register(&counts, &e));
+    EXPECT_OK(tutti_run_threads(RANKS, rank, NULL, &e));
+    EXPECT_OK(tutti_finalize(&e));
+    return test_result();
+}
