@@ -357,7 +357,8 @@ def writing(array: Any) -> Tuple[int, Any]:
         return array.address, array
     address, read_only, keep = _convert(array)
     if read_only:
-        raise InvalidArgument(f"tutti: the output is read-only ({type(array).__name__})")
+        hint = "; a scalar of NumPy: pass an array, or output=" if getattr(array, "shape", None) == () else ""
+        raise InvalidArgument(f"tutti: the output is read-only ({type(array).__name__}{hint})")
     _is_ndarray(array)
     return address, keep
 

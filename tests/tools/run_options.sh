@@ -15,6 +15,7 @@ refused() { # REGEX ARGS...
 for bad in 0 -1 x 2x '' 4097 99999999999999999999 1.5 ' 2'; do
     refused "^tutti run: -n takes a number of ranks from 1 to 4096, or auto, not '$bad'" -n "$bad" true
 done
+refused "^tutti run: -n takes a number of ranks from 1 to 4096, or auto, not 'x'" -np x true
 refused 'which program\?'
 refused 'which program\?' -n 2 --
 refused "^tutti run: --timeout takes seconds .*, not '5x'" --timeout 5x true
@@ -36,6 +37,9 @@ refused 'which node is this one' --nnodes 2 true
 refused "--master-addr takes the name or address of a host, not 'a b'" --master-addr 'a b' true
 refused "--master-addr takes the name or address of a host, not ''" --master-addr '' true
 
+run_tutti run -np 2 --dry-run true
+check_status 0 "-np"
+check_count out 'TUTTI_RANK=' 2 "-np"
 run_tutti run --help
 check_status 0 "--help"
 check_line out '^Usage: tutti run \[OPTION\.\.\.\]' "--help"

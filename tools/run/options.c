@@ -47,7 +47,7 @@ enum {
 static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "The job:", 1},
     {"ranks", 'n', "N|auto", 0,
-     "Start N ranks on this node, 1 to 4096 (default auto: one per CPU that the affinity mask and the cgroup allow)",
+     "Start N ranks on this node, 1 to 4096 (default auto: one per CPU that the affinity mask and the cgroup allow); also as -np N",
      1},
     {"nproc-per-node", 'n', NULL, OPTION_ALIAS, NULL, 1},
     {"nproc_per_node", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1},
@@ -264,8 +264,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     struct parser *parser = state->input;
     struct tti_run_options *options = parser->options;
     switch (key) {
-    case 'n':
-        parser->ranks = argument;
+    case 'n': /* -np N, as mpirun has it, arrives as -n p */
+        parser->ranks = strcmp(argument, "p") == 0 && state->next < state->argc ? state->argv[state->next++] : argument;
         return 0;
     case 'v':
         options->verbose = true;

@@ -48,13 +48,8 @@ tutti_status tti_engine_peer_status(struct tti_engine *e, int rank, tutti_error 
         const struct tti_proc_id id = tti_peer_id(e, rank);
         const struct tti_proc now = tti_proc_query(&id);
         status = tti_proc_describe_end(rank, &id, &now, text, sizeof(text));
-    } else if (e->futex_private == 0) {
-        const struct tti_proc_id id = tti_peer_id(e, rank);
-        char process[TTI_PROC_TEXT];
-        tti_proc_text(&id, process, sizeof(process));
-        snprintf(text, sizeof(text), "rank %d (%s) has destroyed its group or ended", rank, process);
     } else {
-        snprintf(text, sizeof(text), "rank %d has destroyed its group, or its thread has ended", rank);
+        tti_peers_left_text(e, rank, text, sizeof(text));
     }
     tti_error_set(error, status, "%s", text);
     error->suspect = rank;

@@ -61,16 +61,21 @@ static bool is_unreported_death(const struct tti_engine *e, bool interrupted)
     return interrupted || !atomic_load_explicit(&e->death_reported, memory_order_relaxed);
 }
 
+/* The sentence names the lane's call, if it has begun. */
+static void set_cause(const struct tti_lane *lane, tutti_status status, const char *sentence, tutti_error *error)
+{
+    if (lane && lane->op) {
+        tti_error_set(error, status, "%.16s (call %llu, lane %d) cannot end: %.340s",
+                      tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index, sentence);
+    } else {
+        tti_error_set(error, status, "%s", sentence);
+    }
+}
+
 static tutti_status report_death(struct tti_engine *e, const struct tti_lane *lane, const tutti_error *cause,
                                  tutti_error *error)
 {
-    if (lane && lane->op) {
-        tti_error_set(error, cause->status, "%.16s (call %llu, lane %d) cannot end: %.340s",
-                      tutti_operation_name(lane->op->kind), (unsigned long long)lane->call, lane->index,
-                      cause->message);
-    } else {
-        tti_error_set(error, cause->status, "%s", cause->message);
-    }
+    set_cause(lane, cause->status, cause->message, error);
     error->scope = TUTTI_SCOPE_GROUP;
     error->suspect = cause->suspect;
     atomic_store_explicit(&e->death_reported, true, memory_order_relaxed);
@@ -222,8 +227,9 @@ static tutti_status check(struct tti_engine *e, struct tti_lane *lane, bool inte
         if (atomic_load_explicit(&tti_fault_of(e, publisher)->state, memory_order_acquire) != TTI_FAULT_NONE) {
             return adopt(e, lane, interrupted, publisher, error);
         }
-        tti_error_set(error, TUTTI_PEER_LEFT, "rank %d has destroyed its group or ended, but is still needed here",
-                      publisher);
+        char sentence[160];
+        tti_peers_left_text(e, publisher, sentence, sizeof(sentence));
+        set_cause(lane, TUTTI_PEER_LEFT, sentence, error);
         error->suspect = publisher;
         return lane ? tti_fault_raise_suspect(e, lane, publisher, error) : TUTTI_PEER_LEFT;
     }

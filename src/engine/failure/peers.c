@@ -97,3 +97,15 @@ void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks,
         named++;
     }
 }
+
+void tti_peers_left_text(const struct tti_engine *e, int rank, char *text, size_t capacity)
+{
+    if (e->futex_private != 0) { /* the ranks are threads of this process */
+        snprintf(text, capacity, "rank %d has destroyed its group, or its thread has ended", rank);
+        return;
+    }
+    const struct tti_proc_id id = tti_peer_id(e, rank);
+    char process[TTI_PROC_TEXT];
+    tti_proc_text(&id, process, sizeof(process));
+    snprintf(text, capacity, "rank %d (%s) has destroyed its group or ended", rank, process);
+}

@@ -15,6 +15,9 @@ struct tti_proc_id tti_peer_id(const struct tti_engine *e, int rank);
  * details do not fit. The backend hier finds the numbers in the sentence by the word before them. */
 void tti_peers_text(const struct tti_engine *e, int lane, const uint64_t *ranks, char *text, size_t capacity);
 
+/* That a rank has left, and its process, if the ranks are processes. */
+void tti_peers_left_text(const struct tti_engine *e, int rank, char *text, size_t capacity);
+
 /* Sets of ranks: one bit for each. */
 static inline void tti_peers_add(uint64_t *ranks, int rank)
 {
