@@ -220,13 +220,15 @@ tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
     return has_failed(s) ? tti_error_revoked(error, &s->cause) : TUTTI_OK;
 }
 
-/* Aborts an engine. It may have recorded which rank is missing in the call: that becomes the suspect. */
+/* Aborts an engine. It may have recorded which rank is missing in the call: that becomes the suspect. If it suspects this
+ * rank itself, no rank is missing there, but one may be missing in another engine. */
 static void query_suspect(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
 {
     tutti_error answer;
     const bool failed_before = engine && failure_of(engine, NULL) != TUTTI_OK;
     abort_engine(s, engine, lane, cause);
-    if (!engine || cause->suspect >= 0 || failure_of(engine, &answer) == TUTTI_OK || answer.suspect < 0) {
+    if (!engine || cause->suspect >= 0 || failure_of(engine, &answer) == TUTTI_OK || answer.suspect < 0 ||
+        (answer.suspect == engine->rank && !failed_before)) {
         return;
     }
     cause->suspect = number_of(s, engine, answer.suspect);
@@ -252,7 +254,11 @@ void tti_hier_abort(void *state, int32_t lane, const tutti_error *cause)
             query_suspect(s, s->flat, lane, &e);
         }
     }
-    record_cause(s, &e);
+    tutti_error own = e;
+    if (own.suspect < 0 && lane >= 0) {
+        own.suspect = s->rank; /* no other rank is late on the lane; ranks that get the cause suspect its sender */
+    }
+    record_cause(s, &own);
     abort_all(s, lane, &e);
 }
 

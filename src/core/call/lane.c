@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -196,28 +198,42 @@ static void end_work(struct tti_lane_queue *q, struct tti_work *w, tutti_status 
     tti_work_publish(w);
 }
 
+/* Whether this rank itself has failed the group because its lane is busy: *error then says all that the cause does. */
+static bool is_own_delay(struct tti_lane_queue *q, const tutti_error *cause)
+{
+    pthread_mutex_lock(&q->lock);
+    const bool gave_up = q->gave_up;
+    pthread_mutex_unlock(&q->lock);
+    return gave_up && cause->suspect == q->group->rank;
+}
+
 /* The cause of the failed group names the suspect. */
-static void add_cause(const struct tti_group *g, tutti_error *error)
+static void add_cause(struct tti_lane_queue *q, tutti_error *error)
 {
     tutti_error cause;
-    if (tti_group_failure(g, &cause) != TUTTI_OK) {
-        tutti_error own = *error;
-        tti_error_set(error, own.status, "%.180s (%.240s)", own.message, cause.message);
-        error->elapsed_ms = own.elapsed_ms;
-        error->suspect = cause.suspect;
-        error->scope = TUTTI_SCOPE_GROUP;
+    if (tti_group_failure(q->group, &cause) == TUTTI_OK) {
+        return;
     }
+    if (strncmp(cause.message, error->message, strlen(error->message)) == 0) {
+        /* the group was aborted with *error, and the engine has added the ranks that are late */
+        snprintf(error->message, sizeof(error->message), "%s", cause.message);
+    } else if (!is_own_delay(q, &cause)) {
+        const tutti_error own = *error;
+        snprintf(error->message, sizeof(error->message), "%.180s (%.240s)", own.message, cause.message);
+    }
+    error->suspect = cause.suspect;
+    error->scope = TUTTI_SCOPE_GROUP;
 }
 
 /* The work was overdue when the lane reached it, and the group has failed for that reason. */
-static tutti_status overdue(const struct tti_lane_queue *q, struct tti_work *w)
+static tutti_status overdue(struct tti_lane_queue *q, struct tti_work *w)
 {
     struct tti_call *c = &w->task.call;
     int64_t elapsed = (tti_now_ns() - w->task.op.begun_ns) / 1000000;
     tti_error_set(c->error, TUTTI_TIMEOUT, "%s waited %lld ms for lane %d of rank %d", w->task.function,
                   (long long)elapsed, q->index, q->group->rank);
     c->error->elapsed_ms = elapsed;
-    add_cause(q->group, c->error);
+    add_cause(q, c->error);
     return TUTTI_TIMEOUT;
 }
 
@@ -406,7 +422,7 @@ static tutti_status give_up(struct tti_lane_queue *q, int64_t begun_ns, int64_t 
     error->elapsed_ms = elapsed;
     error->deadline_ms = timeout_ms;
     tti_group_abort(g, q->index, error);
-    add_cause(g, error);
+    add_cause(q, error);
     return TUTTI_TIMEOUT;
 }
 

@@ -282,10 +282,11 @@ static void write_record(struct tti_fault *f, struct place place, const uint64_t
     }
 }
 
-static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
+/* With error->suspect set. */
+static tutti_status publish_failure(struct tti_engine *e, struct place place, const uint64_t *suspects,
+                                    tutti_error *error)
 {
     error->scope = TUTTI_SCOPE_GROUP;
-    error->suspect = tti_peers_first(suspects, e->size);
     pthread_mutex_lock(&e->failure_lock); /* two lanes may fail at once: the first record stays */
     write_record(tti_fault_of(e, e->rank), place, suspects, error);
     pthread_mutex_unlock(&e->failure_lock);
@@ -293,6 +294,12 @@ static tutti_status fail_group(struct tti_engine *e, struct place place, const u
     remember(e, error, place.death);
     tti_raise_alarm(e);
     return error->status;
+}
+
+static tutti_status fail_group(struct tti_engine *e, struct place place, const uint64_t *suspects, tutti_error *error)
+{
+    error->suspect = tti_peers_first(suspects, e->size);
+    return publish_failure(e, place, suspects, error);
 }
 
 tutti_status tti_fault_raise(struct tti_engine *e, struct tti_lane *lane, const uint64_t *suspects, tutti_error *error)
@@ -415,7 +422,11 @@ void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *caus
     const bool aborted = lane < 0 && cause->status == TUTTI_REVOKED && !names[0]; /* by the application */
     const struct place place = {.lane = aborted ? TTI_FAULT_ANYWHERE : lane,
                                 .operation = aborted ? TUTTI_OP_ABORT : TUTTI_OP_NONE};
-    fail_group(e, place, suspects, &error);
+    error.suspect = tti_peers_first(suspects, e->size);
+    if (error.suspect < 0 && lane >= 0) {
+        error.suspect = e->rank; /* no other rank is late on the lane: the others suspect this one, too (adopt) */
+    }
+    publish_failure(e, place, suspects, &error);
 }
 
 /* The publisher may itself wait for another rank. If some ranks' processes cannot run, those are the suspects. */

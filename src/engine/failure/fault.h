@@ -32,7 +32,7 @@ tutti_status tti_fault_raise_suspect(struct tti_engine *e, struct tti_lane *lane
 tutti_status tti_fault_timeout(struct tti_lane *lane, int publisher);
 
 /* Fails the group for a reason outside the engine. Without a suspect in *cause, the ranks that have not arrived at the
- * lane's newest call become suspects. */
+ * lane's newest call become suspects; if there is none, this rank is the suspect. */
 void tti_fault_abort(struct tti_engine *e, int32_t lane, const tutti_error *cause);
 
 /* Fails the group because the application revokes or aborts it: `how` is REVOKE or ABORT. */

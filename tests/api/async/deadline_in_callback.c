@@ -31,7 +31,6 @@ static void count_abort(void *state, int32_t lane, const tutti_error *cause)
 struct scene {
     tutti_group *group;
     _Atomic int inside;
-    _Atomic int over; /* the callback may return */
 };
 
 static bool fires(tutti_cancel_token *token)
@@ -70,6 +69,14 @@ static void hold_lane(tutti_status status, const tutti_error *error, void *user)
     EXPECT_OK(tutti_cancel_token_destroy(token, &e));
 }
 
+/* No other rank is late, so all suspect rank 0, whose callback keeps the lane. Its own error says so once. */
+static void expect_own_delay(const tutti_error *e, const char *words)
+{
+    const char *found = strstr(e->message, words);
+    EXPECT(e->suspect == 0 && e->elapsed_ms >= DEADLINE_MS && e->scope == TUTTI_SCOPE_GROUP);
+    EXPECT(found && !strstr(found + 1, words));
+}
+
 /* The group fails, although the lane does not reach the operation that is overdue. */
 static void behind_callback(tutti_group *world)
 {
@@ -88,12 +95,46 @@ static void behind_callback(tutti_group *world)
         EXPECT(await_count(&s.inside, 1));
         EXPECT_OK(tutti_barrier_async(s.group, TUTTI_CALL(.timeout_ms = DEADLINE_MS), &second));
         EXPECT(tutti_work_wait(second, TUTTI_FOREVER) == TUTTI_TIMEOUT);
+        EXPECT_OK(tutti_work_error(second, &e));
+        expect_own_delay(&e, "rank 0");
         EXPECT(atomic_load(&aborts) == 1);
         EXPECT(end(first) == TUTTI_OK);
         EXPECT_OK(tutti_work_release(second));
     }
     EXPECT_OK(tutti_group_error(s.group, &e));
-    EXPECT(e.elapsed_ms >= DEADLINE_MS);
+    expect_own_delay(&e, "rank 0");
+    EXPECT_OK(tutti_group_destroy(s.group, &e));
+}
+
+static void hold_until_failure(tutti_status status, const tutti_error *error, void *user)
+{
+    struct scene *s = user;
+    EXPECT(status == TUTTI_OK && error->status == TUTTI_OK);
+    atomic_store(&s->inside, 1);
+    EXPECT(fails(s->group));
+}
+
+/* The same for a synchronous call. */
+static void call_behind_callback(tutti_group *world)
+{
+    struct scene s = {.inside = 0};
+    tutti_error e;
+    tutti_work *first = NULL;
+    EXPECT_OK(tutti_group_create(world, (const int32_t[]){0, 1}, RANKS, NULL, &s.group, &e));
+    if (tutti_group_rank(world) == 1) {
+        EXPECT_OK(tutti_barrier(s.group, TUTTI_CALL(.timeout_ms = LONG_MS)));
+        EXPECT(fails(s.group));
+    } else {
+        EXPECT_OK(tutti_barrier_async(
+            s.group, TUTTI_CALL(.callback = hold_until_failure, .user = &s, .timeout_ms = LONG_MS), &first));
+        EXPECT(await_count(&s.inside, 1));
+        EXPECT_ERROR(&e, TUTTI_TIMEOUT, "behind other operations of rank 0",
+                     tutti_barrier(s.group, TUTTI_CALL(.timeout_ms = DEADLINE_MS, .error = &e)));
+        expect_own_delay(&e, "rank 0");
+        EXPECT(end(first) == TUTTI_OK);
+    }
+    EXPECT_OK(tutti_group_error(s.group, &e));
+    expect_own_delay(&e, "rank 0");
     EXPECT_OK(tutti_group_destroy(s.group, &e));
 }
 
@@ -101,6 +142,7 @@ static tutti_status rank(tutti_group *world, void *user)
 {
     (void)user;
     behind_callback(world);
+    call_behind_callback(world);
     return TUTTI_OK;
 }
 

@@ -142,7 +142,9 @@ static tutti_status late_in_line(tutti_group *g, void *user)
     tutti_work *first;
     EXPECT_OK(tutti_barrier_async(g, TUTTI_CALL(.timeout_ms = LONG_MS), &first));
     EXPECT_ERROR(&e, TUTTI_TIMEOUT, "waited", tutti_barrier(g, TUTTI_CALL(.timeout_ms = 30, .error = &e)));
-    EXPECT(e.elapsed_ms >= 30 && e.operation == TUTTI_OP_BARRIER);
+    EXPECT(e.elapsed_ms >= 30 && e.operation == TUTTI_OP_BARRIER && e.suspect == 1);
+    const char *found = strstr(e.message, "behind other operations of rank 0");
+    EXPECT(found && strstr(found, "not arrived there: rank 1") && !strstr(found + 1, "behind other operations"));
     EXPECT(tutti_work_wait(first, TUTTI_FOREVER) == TUTTI_REVOKED);
     EXPECT_OK(tutti_work_release(first));
     return TUTTI_OK;

@@ -381,6 +381,28 @@ static void abort_without_suspect(void **state)
     fixture_free(&f);
 }
 
+/* An engine suspects this rank itself if it misses no other one. Another engine may still miss a rank; if none does, the
+ * cause of the group suspects this rank. */
+static void abort_with_own_rank(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct fixture f;
+        tutti_error e;
+        fixture_make(&f);
+        f.of_inner.missing = f.inner.rank;
+        f.of_rail.missing = late ? 1 : f.rail.rank;
+        tti_error_set(&e, TUTTI_TIMEOUT, "a work has waited 9 ms");
+        tti_hier_abort(f.s, 0, &e);
+        assert_int_equal(tti_hier_failure(f.s, &e), TUTTI_TIMEOUT);
+        expect_error(&e, TUTTI_TIMEOUT, late ? 3 : 2,
+                     late ? "a work has waited 9 ms; not arrived there: rank 3 on host 1 of 2"
+                          : "a work has waited 9 ms");
+        assert_int_equal(f.of_flat.cause.suspect, late ? 3 : -1);
+        fixture_free(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +417,7 @@ int main(void)
         cmocka_unit_test(failure_of_one_rank),
         cmocka_unit_test(failure_before),
         cmocka_unit_test(abort_without_suspect),
+        cmocka_unit_test(abort_with_own_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
