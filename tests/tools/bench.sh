@@ -159,7 +159,7 @@ check_bench_refuses "^tutti bench: --offset takes a number from 0 to 4095, not '
 check_bench_refuses '^tutti bench: --offset 12: buffers for f64 begin at a multiple of 8 bytes$' -d f64 --offset 12
 check_bench_refuses '^tutti bench: --beside, --roofline and --offset are for host memory; leave out --device$' \
     --device cuda --offset 16
-check_bench_refuses "^tutti bench: --beside takes one peer; 'gloo' is one too many" --beside tutti --beside gloo
+check_bench_refuses "^tutti bench: --beside takes one library; 'gloo' is one too many" --beside tutti --beside gloo
 check_bench_refuses "^tutti bench: --beside measures synchronous calls; leave out --async\$" --beside tutti --async
 check_bench_refuses "^tutti bench: --persistent measures synchronous calls; leave out --async\$" \
     barrier --persistent --async

@@ -57,7 +57,7 @@ run_tutti bench all_reduce --async --roofline -n 2 -b 64K -e 64K -i 2
 check_status 0 "--roofline"
 check_line out '^# bound: ' "--roofline: what bound means"
 check_line out '^# .* sync +diff +ratio +bound +/bound +hop +algo$' "--roofline: columns"
-figures=" +$number +$number +$number +-?$number +$number +$number +$number +(near|far|same|both|-) +(-|[a-z_]+)"
+figures=" +$number +$number +$number +-?$number +$number +$number +$number +(near|far|same|moved|-) +(-|[a-z_]+)"
 check_count out "^ +65536 +16384 +f32 +sum +-1 +(in|out)$time$figures\$" 2 "--roofline: rows"
 
 # The other form says so too.

@@ -8,7 +8,7 @@ unset LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT TUTTI_LOCAL_RANK TUTTI
 
 number='[0-9]+\.[0-9]{2}'
 ratio='[0-9]+\.[0-9]{3}'
-roof=" +($number +$number|- +-) +(near|far|same|both|-) +(-|[a-z_]+)"
+roof=" +($number +$number|- +-) +(near|far|same|moved|-) +(-|[a-z_]+)"
 absent=' +N/A +N/A +N/A +N/A +N/A'
 
 # The JSON: each row of Tutti's has one of the other's behind it. MISSING: collectives that the other one does not have.

@@ -60,14 +60,14 @@ static const struct argp_option argp_options[] = {
     {"beside", OPTION_BESIDE, "PEER[:SETTINGS]", 0,
      "Alternate with calls of another library, or of `tutti` with other settings (key=value,...)", 0},
     {"peer-start", OPTION_PEER_START, STARTS, 0,
-     "Let the ranks spin (default) or sleep until the common start of the peer's calls", 0},
+     "Let the ranks spin (default) or sleep until the common start of the other library's calls", 0},
     {"roofline", OPTION_ROOFLINE, NULL, 0, "Also measure the limits of the machine; --beside includes this", 0},
     {"placement", OPTION_PLACEMENT, PLACEMENTS, 0,
      "Place Tutti's buffers in private memory of each rank (default), or in the heap of tutti_alloc", 0},
     {"offset", OPTION_OFFSET, "BYTES", 0,
      "Begin the buffers so many bytes behind a page, 0 to 4095 (default 0; those of malloc begin 16 bytes behind)", 0},
     {"wire", OPTION_WIRE, TTI_TOOL_WIRES, 0,
-     "all_reduce of f32: send bf16, half of the bytes, or fp8, a quarter; the peer of --beside sends all of them "
+     "all_reduce of f32: send bf16, half of the bytes, or fp8, a quarter; the library of --beside sends all of them "
      "(default full)",
      0},
     {"backend", OPTION_BACKEND, "NAME", 0, "Use this backend (default auto; `tutti info` lists all)", 0},
@@ -90,8 +90,9 @@ static const char argp_doc[] =
     "hardware. "
     "With --async, time covers starting, waiting and releasing, submit is the time of starting, and sync is the time "
     "of the synchronous form; diff and ratio compare the two. "
-    "With --beside, Tutti and the peer are called alternately in the same processes; ratio is the median of Tutti over "
-    "that of the peer, with its 95 % interval; bound is the least time for the bytes and hops that every algorithm "
+    "With --beside, Tutti and the other library are called alternately in the same processes; ratio is the median of "
+    "Tutti over that of the other library, with its 95 % interval; bound is the least time for the bytes and hops that "
+    "every algorithm "
     "needs.\n\n"
     "`tutti bench overlap` measures how much of the communication a computation hides.\n\n"
     "Exit code: 0; 1 if a result was wrong or the command failed; 2 if the command line is wrong; 125 if the ranks "
@@ -255,7 +256,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case OPTION_BESIDE:
         if (options->beside) {
-            argp_error(state, "--beside takes one peer; '%s' is one too many", argument);
+            argp_error(state, "--beside takes one library; '%s' is one too many", argument);
         }
         options->beside = argument;
         return 0;

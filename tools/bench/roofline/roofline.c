@@ -210,7 +210,7 @@ const char *tti_roofline_hop_class(const double hop_ns[2])
     const bool before = hop_ns[0] < TTI_ROOFLINE_NEAR_NS;
     const bool after = hop_ns[1] < TTI_ROOFLINE_NEAR_NS;
     if (before != after) {
-        return "both";
+        return "moved";
     }
     return before ? "near" : hop_ns[0] > TTI_ROOFLINE_SAME_NS && hop_ns[1] > TTI_ROOFLINE_SAME_NS ? "same" : "far";
 }

@@ -53,7 +53,7 @@ bool tti_roofline_hop(struct tti_bench *b, double *ns);
 bool tti_roofline_bound(struct tti_bench *b, int64_t bytes, bool in_place, double *us);
 /* Raises the bound of a result to the hop if every rank needs data of another rank. */
 void tti_roofline_raise_bound(const struct tti_bench *b, struct tti_bench_result *result);
-/* "near", "far", "same" (they share a CPU), "both" (it changed during the row), or "-". */
+/* "near", "far", "same" (they share a CPU), "moved" (it changed during the row), or "-". */
 const char *tti_roofline_hop_class(const double hop_ns[2]);
 
 #endif
