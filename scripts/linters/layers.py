@@ -4,7 +4,7 @@
 
     layers.py [ROOT]
 
-A file includes only its own room and rooms of lower layers; rooms of the same layer do not know one another, and
+A file includes only its own folder and folders of lower layers; folders of the same layer do not know one another, and
 neither do backends. Nothing in src/ includes tools, tests or examples.
 
 NAME.c and NAME.h count as one file. It depends on what it includes, and on every file that defines a tti_ function or
@@ -18,7 +18,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-# From the bottom to the top. A new room is given its place here.
+# From the bottom to the top. A new folder is given its place here.
 LAYERS = [
     {"base"},
     {"kernels"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"core"},
     {"api"},
 ]
-HEIGHT = {room: height for height, rooms in enumerate(LAYERS) for room in rooms}
+HEIGHT = {folder: height for height, folders in enumerate(LAYERS) for folder in folders}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 # At the beginning of a line: a function with its body, or a variable.
@@ -57,7 +57,7 @@ def complaint(source, target, src):
         return "lies outside src/"
     own, other = (path.relative_to(src).parts for path in (source, target))
     if len(other) < 2 or other[0] not in HEIGHT:
-        return "lies in no known room (add it to LAYERS in scripts/linters/layers.py)"
+        return "lies in no known folder (add it to LAYERS in scripts/linters/layers.py)"
     if own[0] != other[0]:
         if HEIGHT[own[0]] < HEIGHT[other[0]]:
             return f"goes upward: {own[0]} is below {other[0]}"
@@ -73,9 +73,9 @@ def check_layers(sources, root, src):
     faults = 0
     includes = defaultdict(set)
     for source in sources:
-        room = source.relative_to(src).parts[0]
-        if room not in HEIGHT:
-            print(f"{source.relative_to(root)}: lies in no known room (add it to LAYERS in scripts/linters/layers.py)")
+        folder = source.relative_to(src).parts[0]
+        if folder not in HEIGHT:
+            print(f"{source.relative_to(root)}: lies in no known folder (add it to LAYERS in scripts/linters/layers.py)")
             faults += 1
             continue
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):

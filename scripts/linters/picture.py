@@ -4,10 +4,10 @@
 
     picture.py [--check]
 
-Each room of src/ is a box with its folders; rows are the layers of layers.py. An arrow says that files of the upper
-room include headers of the lower one; an arrow that follows from others is left out. --check writes nothing. It fails
-if the picture is out of date, if the page's table of folders lacks a folder or names one too many, or if the page names
-a file that does not exist or a function that its file does not define.
+Each folder directly in src/ is a box with the folders in it; rows are the layers of layers.py. An arrow says that files
+of the upper one include headers of the lower one; an arrow that follows from others is left out. --check writes
+nothing. It fails if the picture is out of date, if the page's table of folders lacks a folder or names one too many, or
+if the page names a file that does not exist or a function that its file does not define.
 """
 import re
 import sys
@@ -33,7 +33,7 @@ def folders():
 
 
 def arrows():
-    """(upper room, lower room) for every pair of rooms with an include, without those that follow from others."""
+    """(upper folder, lower folder) for every pair of folders with an include, without those that follow from others."""
     uses = defaultdict(set)
     for source in SRC.rglob("*.[ch]*"):
         for line in source.read_text(encoding="utf-8").splitlines():
@@ -52,12 +52,12 @@ def arrows():
 
 
 def places():
-    """The rectangle (x, y, width) of each room: one row a layer, the highest layer on top."""
+    """The rectangle (x, y, width) of each folder: one row a layer, the highest layer on top."""
     found = {}
-    for row, rooms in enumerate(reversed(LAYERS)):
-        width = (WIDTH - 2 * SIDE - GAP * (len(rooms) - 1)) / len(rooms)
-        for column, room in enumerate(sorted(rooms)):
-            found[room] = (SIDE + column * (width + GAP), SIDE + row * ROW, width)
+    for row, layer in enumerate(reversed(LAYERS)):
+        width = (WIDTH - 2 * SIDE - GAP * (len(layer) - 1)) / len(layer)
+        for column, folder in enumerate(sorted(layer)):
+            found[folder] = (SIDE + column * (width + GAP), SIDE + row * ROW, width)
     return found
 
 
@@ -66,11 +66,11 @@ def draw():
     height = 2 * SIDE + (len(LAYERS) - 1) * ROW + BOX
     inside = defaultdict(list)
     for name in folders():
-        room, _, rest = name.partition("/")
+        folder, _, rest = name.partition("/")
         if rest and "/" not in rest:
-            inside[room].append(rest)
+            inside[folder].append(rest)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
-             "<title>The rooms of src/: an arrow points to what a room includes</title>",
+             "<title>The folders of src/: an arrow points to what a folder includes</title>",
              '<defs><marker id="end" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
              'orient="auto"><path d="M0 0L8 4L0 8z" fill="#555"/></marker></defs>',
              f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>']
@@ -84,15 +84,15 @@ def draw():
             start, end = x1 + w1 / 2, x2 + w2 / 2
         lines.append(f'<line x1="{start:.0f}" y1="{y1 + BOX}" x2="{end:.0f}" y2="{y2}" stroke="#555" '
                      'stroke-width="1.5" marker-end="url(#end)"/>')
-    for room, (x, y, width) in sorted(place.items()):
+    for folder, (x, y, width) in sorted(place.items()):
         middle = x + width / 2
         lines.append(f'<rect x="{x:.0f}" y="{y}" width="{width:.0f}" height="{BOX}" rx="6" fill="#eef3fa" '
                      'stroke="#4a6fa5"/>')
-        lines.append(f'<text x="{middle:.0f}" y="{y + (27 if inside[room] else 38)}" text-anchor="middle" '
-                     f'font-size="17" font-weight="bold">{escape(room)}</text>')
-        if inside[room]:
+        lines.append(f'<text x="{middle:.0f}" y="{y + (27 if inside[folder] else 38)}" text-anchor="middle" '
+                     f'font-size="17" font-weight="bold">{escape(folder)}</text>')
+        if inside[folder]:
             lines.append(f'<text x="{middle:.0f}" y="{y + 49}" text-anchor="middle" font-size="13" fill="#333">'
-                         f'{escape(" · ".join(inside[room]))}</text>')
+                         f'{escape(" · ".join(inside[folder]))}</text>')
     return "\n".join(lines) + "\n</svg>\n"
 
 

@@ -77,8 +77,8 @@ def main():
     (database / "compile_commands.json").write_text(json.dumps(list(commands.values())), encoding="utf-8")
 
     files = [str(Path(name).resolve()) for name in sys.argv[2:]]
-    rooms = tuple(f"{ROOT / room}/" for room in ("src", "tools", "examples"))
-    files = files or [name for name in commands if name.startswith(rooms)]
+    folders = tuple(f"{ROOT / folder}/" for folder in ("src", "tools", "examples"))
+    files = files or [name for name in commands if name.startswith(folders)]
     unknown = [name for name in files if name not in commands]
     if unknown or not files:
         print(f"lint: not in {build}/compile_commands.json: {' '.join(unknown) or 'any source'}")

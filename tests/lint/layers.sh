@@ -85,6 +85,6 @@ reject_comment "see a.h" "may be src/backends/local/a.h or "
 mkdir "$tree/src/attic"
 echo 'int x;' >"$tree/src/attic/b.c"
 if python3 "$source/scripts/linters/layers.py" "$tree" >"$tree/output"; then
-    echo "a room without a layer was accepted"
+    echo "a folder without a layer was accepted"
     exit 1
 fi
