@@ -91,10 +91,19 @@ tutti_status tti_error_set(tutti_error *error, tutti_status status, const char *
     return status;
 }
 
+bool tti_error_quotes_failure(const tutti_error *error)
+{
+    return strstr(error->message, "the group has failed: ") != NULL;
+}
+
 tutti_status tti_error_revoked(tutti_error *error, const tutti_error *cause)
 {
-    tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.360s; make a new group of the remaining ranks",
-                  cause->message);
+    if (tti_error_quotes_failure(cause)) {
+        tti_error_set(error, TUTTI_REVOKED, "%s", cause->message);
+    } else {
+        tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.360s; make a new group of the remaining ranks",
+                      cause->message);
+    }
     if (error) {
         error->scope = TUTTI_SCOPE_GROUP;
         error->suspect = cause->suspect;

@@ -18,8 +18,11 @@ __attribute__((format(printf, 3, 4))) tutti_status tti_error_system(tutti_error 
                                                                     ...);
 
 /* The error of a call in a group that has failed before: REVOKED, with the cause's sentence and suspect, and its status
- * as the vendor code. Returns REVOKED. error may be NULL. */
+ * as the vendor code. A cause that quotes a failure already, of an engine that is part of the group for one, is not
+ * quoted again. Returns REVOKED. error may be NULL. */
 tutti_status tti_error_revoked(tutti_error *error, const tutti_error *cause);
+/* Whether the sentence says that a group has failed, and why. */
+bool tti_error_quotes_failure(const tutti_error *error);
 
 /* Whether it is a resource error: the missing resource (memory, descriptors, threads) may be available later. */
 bool tti_is_resource_error(tutti_status status);

@@ -178,7 +178,8 @@ static void requote(const tutti_engine *engine, tutti_error *error)
     tutti_error cause;
     if (error->status == TUTTI_REVOKED && !is_of_group(error) && failure_of(engine, &cause) != TUTTI_OK &&
         is_of_group(&cause)) {
-        tti_error_set(error, TUTTI_REVOKED, "the group has failed: %.300s", cause.message);
+        tti_error_set(error, TUTTI_REVOKED, "%s%.300s",
+                      tti_error_quotes_failure(&cause) ? "" : "the group has failed: ", cause.message);
         error->suspect = cause.suspect;
         mark_of_group(error);
     }

@@ -330,6 +330,8 @@ static void failure_between(void **state)
     e.suspect = 1;
     assert_int_equal(tti_hier_fail(f.s, &f.rail, 0, 0, &e), TUTTI_REVOKED);
     expect_error(&e, TUTTI_REVOKED, 3, "the group has failed: between hosts: rank 3 has died");
+    assert_int_equal(tti_hier_usable(f.s, &e), TUTTI_REVOKED); /* a later call does not quote the quote */
+    expect_error(&e, TUTTI_REVOKED, 3, "the group has failed: between hosts: rank 3 has died");
     fixture_free(&f);
 }
 
