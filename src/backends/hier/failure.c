@@ -221,8 +221,8 @@ tutti_status tti_hier_usable(struct tti_hier *s, tutti_error *error)
     return has_failed(s) ? tti_error_revoked(error, &s->cause) : TUTTI_OK;
 }
 
-/* Aborts an engine. It may have recorded which rank is missing in the call: that becomes the suspect. If it suspects this
- * rank itself, no rank is missing there, but one may be missing in another engine. */
+/* Aborts an engine. It may have recorded which rank is missing in the call: that becomes the suspect. If it suspects
+ * this rank itself, no rank is missing there, but one may be missing in another engine. */
 static void query_suspect(const struct tti_hier *s, const tutti_engine *engine, int32_t lane, tutti_error *cause)
 {
     tutti_error answer;

@@ -470,11 +470,11 @@ tutti_status tti_lane_queue_enter(struct tti_lane_queue *q, int64_t timeout_ms, 
 
 /* ---- deadlines of works that no thread runs --------------------------------------------------------------------- */
 
-/* Marks the overdue works of the queue, and finds the next time at which there is something to do. The lane ends them in
- * its order. The operation in front usually has the same deadline. The backend ends it and names the missing rank. Not
- * every backend can name it at an abort from here. So that comes GRACE_NS later, once, if a work is still there. GRACE_NS
- * is longer than a thread waits for a CPU on a machine with many threads for each. Returns when the oldest such work
- * began; TTI_NEVER: nothing is to be aborted. */
+/* Marks the overdue works of the queue, and finds the next time at which there is something to do. The lane ends them
+ * in its order. The operation in front usually has the same deadline. The backend ends it and names the missing rank.
+ * Not every backend can name it at an abort from here. So that comes GRACE_NS later, once, if a work is still there.
+ * GRACE_NS is longer than a thread waits for a CPU on a machine with many threads for each. Returns when the oldest
+ * such work began; TTI_NEVER: nothing is to be aborted. */
 static int64_t mark_overdue(struct tti_lane_queue *q, int64_t now, int64_t *next)
 {
     int64_t oldest = TTI_NEVER;

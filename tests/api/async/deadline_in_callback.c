@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deadlines hold while a callback runs. It keeps the lane, and the thread that would end other operations. The engine is
- * `local` behind a table that counts aborts.
+ * Deadlines hold while a callback runs. It keeps the lane, and the thread that would end other operations. The engine
+ * is `local` behind a table that counts aborts.
  */
 #include <sched.h>
 #include <stdbool.h>

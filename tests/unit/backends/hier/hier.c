@@ -383,8 +383,8 @@ static void abort_without_suspect(void **state)
     fixture_free(&f);
 }
 
-/* An engine suspects this rank itself if it misses no other one. Another engine may still miss a rank; if none does, the
- * cause of the group suspects this rank. */
+/* An engine suspects this rank itself if it misses no other one. Another engine may still miss a rank; if none does,
+ * the cause of the group suspects this rank. */
 static void abort_with_own_rank(void **state)
 {
     (void)state;
