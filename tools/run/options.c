@@ -48,8 +48,7 @@ static const struct argp_option argp_options[] = {
     {NULL, 0, NULL, 0, "The job:", 1},
     {"ranks", 'n', "N|auto", 0,
      "Start N ranks on this node, 1 to 4096 (default auto: one per CPU that the affinity mask and the cgroup allow); "
-     "also "
-     "as -np N",
+     "also as -np N",
      1},
     {"nproc-per-node", 'n', NULL, OPTION_ALIAS, NULL, 1},
     {"nproc_per_node", 'n', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 1},
