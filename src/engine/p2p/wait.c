@@ -212,16 +212,17 @@ static bool end_if_over(struct tti_posting *p, tutti_status status)
         return false;
     }
     struct tti_engine *e = p->e;
+    p->status = TUTTI_OK; /* each request has its own */
     if (!done) {
-        pthread_mutex_lock(&e->p2p->lock); /* another thread may be working at a request */
+        pthread_mutex_lock(&e->p2p->lock); /* another thread may be working at a request, or cancel all */
         for (size_t i = 0; i < p->count; i++) {
             if (!tti_p2p_is_done(&p->requests[i])) {
                 tti_p2p_withdraw(e, &p->requests[i], status);
+                p->status = status;
             }
         }
         pthread_mutex_unlock(&e->p2p->lock);
     }
-    p->status = status;
     p->over = true;
     return true;
 }
