@@ -140,6 +140,13 @@ static void store_at_port(struct tti_world *world, const char *host, int reserve
     world->serve = world->rank == 0;
 }
 
+static bool is_loopback(const char *address)
+{
+    return strcmp(address, "localhost") == 0 || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+/* Without LOCAL_WORLD_SIZE, as when ranks are started by hand, they may be on several hosts unless rank 0 is reached at
+ * an address of the own host only. All ranks have the same address, so all decide alike. */
 static tutti_status choose_store_torchrun(struct tti_world *world, tutti_error *error)
 {
     static const char *const names[] = {"MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID",
@@ -164,11 +171,11 @@ static tutti_status choose_store_torchrun(struct tti_world *world, tutti_error *
         return status;
     }
     tti_fingerprint job = add_variables(TTI_FINGERPRINT_EMPTY, names);
-    if (several_hosts(world)) {
+    if (several_hosts(world) || (world->local_size < 0 && !is_loopback(address))) {
         store_at_port(world, address, port, job);
-        return TUTTI_OK;
+    } else {
+        store_on_host(world, port_text, job);
     }
-    store_on_host(world, port_text, job);
     return TUTTI_OK;
 }
 
