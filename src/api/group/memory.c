@@ -151,7 +151,7 @@ static tutti_status alloc_ordinary(struct collective *collective, size_t bytes, 
 {
     struct tti_call *c = &collective->call;
     const bool on_host = c->group->device.device_type == kDLCPU; /* else its library refuses what is too much */
-    const struct tti_memory_request wanted = {.bytes = on_host ? bytes : 0, .available = tti_available_memory_read()};
+    const struct tti_memory_request wanted = {.bytes = on_host ? bytes : 0, .available = tti_available_memory_read("")};
     const struct tti_memory_request none = {.bytes = 0};
     struct tti_pool *pool = c->group->pool;
     void *block = NULL;

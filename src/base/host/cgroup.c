@@ -7,7 +7,6 @@
 #include "base/host/cgroup.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +19,15 @@
 #define MOST        1000000000u
 
 struct hierarchy {
-    bool unified;         /* version 2 */
     char group[PATH_MAX]; /* of this process; "" until it is known */
     char root[PATH_MAX];
     char point[PATH_MAX]; /* "" until it is known */
+};
+
+struct hierarchies {
+    const char *controller; /* which that of version 1 has */
+    struct hierarchy unified;
+    struct hierarchy older;
 };
 
 /* Whether `word` is one of those in a list with commas. */
@@ -56,7 +60,7 @@ static void copy_path(char path[PATH_MAX], const char *text)
 }
 
 /* Lines "NUMBER:CONTROLLERS:PATH"; the unified hierarchy has number 0 and no controllers. */
-static void read_group(char *line, struct hierarchy *h)
+static void read_group(char *line, struct hierarchies *all)
 {
     line[strcspn(line, "\n")] = '\0';
     char *controllers = strchr(line, ':');
@@ -66,15 +70,16 @@ static void read_group(char *line, struct hierarchy *h)
     }
     *controllers++ = '\0';
     *path++ = '\0';
-    const bool wanted = h->unified ? strcmp(line, "0") == 0 && controllers[0] == '\0' : has_word(controllers, "cpu");
-    if (wanted && strlen(path) < sizeof(h->group)) {
+    const bool unified = strcmp(line, "0") == 0 && controllers[0] == '\0';
+    struct hierarchy *h = unified ? &all->unified : &all->older;
+    if ((unified || has_word(controllers, all->controller)) && strlen(path) < sizeof(h->group)) {
         memcpy(h->group, path, strlen(path) + 1);
     }
 }
 
 /* Lines "ID PARENT DEVICE ROOT POINT OPTIONS [MORE ...] - TYPE SOURCE OPTIONS". The last one counts: it may hide
  * another. */
-static void read_mount(char *line, struct hierarchy *h)
+static void read_mount(char *line, struct hierarchies *all)
 {
     line[strcspn(line, "\n")] = '\0';
     char *behind = strstr(line, " - ");
@@ -85,10 +90,11 @@ static void read_mount(char *line, struct hierarchy *h)
     char *rest;
     const char *type = strtok_r(behind + 3, " ", &rest);
     const char *options = type && strtok_r(NULL, " ", &rest) ? strtok_r(NULL, " ", &rest) : NULL;
-    if (!options ||
-        (h->unified ? strcmp(type, "cgroup2") != 0 : strcmp(type, "cgroup") != 0 || !has_word(options, "cpu"))) {
+    const bool unified = options && strcmp(type, "cgroup2") == 0;
+    if (!options || (!unified && (strcmp(type, "cgroup") != 0 || !has_word(options, all->controller)))) {
         return;
     }
+    struct hierarchy *h = unified ? &all->unified : &all->older;
     const char *field = strtok_r(line, " ", &rest);
     for (int i = 0; field && i <= FIELD_POINT; i++) {
         if (i >= FIELD_ROOT) {
@@ -98,8 +104,8 @@ static void read_mount(char *line, struct hierarchy *h)
     }
 }
 
-static void read_lines(const char *root, const char *name, void (*take)(char *line, struct hierarchy *h),
-                       struct hierarchy *h)
+static void read_lines(const char *root, const char *name, void (*take)(char *line, struct hierarchies *all),
+                       struct hierarchies *all)
 {
     char path[PATH_MAX];
     FILE *file = snprintf(path, sizeof(path), "%s%s", root, name) < PATH_MAX ? fopen(path, "re") : NULL;
@@ -109,11 +115,56 @@ static void read_lines(const char *root, const char *name, void (*take)(char *li
     char *line = NULL;
     size_t capacity = 0;
     while (getline(&line, &capacity, file) > 0) {
-        take(line, h);
+        take(line, all);
     }
     free(line);
     fclose(file);
 }
+
+/* The group's path below the mount point: groups above that are not visible. */
+static const char *below_mount(const struct hierarchy *h)
+{
+    const size_t length = strcmp(h->root, "/") == 0 ? 0 : strlen(h->root);
+    const bool inside =
+        strncmp(h->group, h->root, length) == 0 && (h->group[length] == '/' || h->group[length] == '\0');
+    return inside && !strstr(h->group, "/..") ? h->group + length : "";
+}
+
+static void visit_above(const char *root, const struct hierarchy *h, bool unified, tti_cgroup_visitor visit, void *user)
+{
+    char directory[PATH_MAX];
+    const int n = snprintf(directory, sizeof(directory), "%s%s%s", root, h->point, below_mount(h));
+    const size_t top = strlen(root) + strlen(h->point);
+    if (h->point[0] == '\0' || h->group[0] == '\0' || n >= PATH_MAX) {
+        return;
+    }
+    for (;;) {
+        visit(user, directory, unified);
+        char *slash = strrchr(directory, '/');
+        if (strlen(directory) <= top || !slash) {
+            return;
+        }
+        *slash = '\0';
+    }
+}
+
+void tti_cgroup_visit(const char *root, const char *controller, tti_cgroup_visitor visit, void *user)
+{
+    struct hierarchies all = {.controller = controller};
+    read_lines(root, "/proc/self/cgroup", read_group, &all);
+    read_lines(root, "/proc/self/mountinfo", read_mount, &all);
+    visit_above(root, &all.unified, true, visit, user);
+    visit_above(root, &all.older, false, visit, user);
+}
+
+/* The inode number is the group's for every process. The device number is not: containers have their own. */
+uint64_t tti_cgroup_id(const char *directory, bool unified)
+{
+    struct stat status;
+    return stat(directory, &status) == 0 ? (uint64_t)status.st_ino * 2 + unified : UINT64_MAX;
+}
+
+/* ---- CPU time ---------------------------------------------------------------------------------------------------- */
 
 /* The number in a file of a group's directory; 0: there is none. */
 static long long read_number(const char *directory, const char *name)
@@ -146,51 +197,18 @@ static uint32_t limit_of(const char *directory, bool unified)
     return thousandths < 1 ? 1 : thousandths < MOST ? (uint32_t)(thousandths + 0.5) : MOST;
 }
 
-/* The group's path below the mount point: groups above that are not visible. */
-static const char *below_mount(const struct hierarchy *h)
+static void take_least(void *user, const char *directory, bool unified)
 {
-    const size_t length = strcmp(h->root, "/") == 0 ? 0 : strlen(h->root);
-    const bool inside =
-        strncmp(h->group, h->root, length) == 0 && (h->group[length] == '/' || h->group[length] == '\0');
-    return inside && !strstr(h->group, "/..") ? h->group + length : "";
-}
-
-static void take_least(struct tti_cgroup_cpus *least, const char *directory, bool unified)
-{
+    struct tti_cgroup_cpus *least = user;
     const uint32_t here = limit_of(directory, unified);
-    struct stat status;
     if (here != 0 && (least->thousandths == 0 || here < least->thousandths)) {
-        least->thousandths = here;
-        /* the inode number is the group's for every process; the device number is not: containers have their own */
-        least->group = stat(directory, &status) == 0 ? (uint64_t)status.st_ino * 2 + unified : 0;
-    }
-}
-
-static void read_limits(const char *root, bool unified, struct tti_cgroup_cpus *least)
-{
-    struct hierarchy h = {.unified = unified};
-    read_lines(root, "/proc/self/cgroup", read_group, &h);
-    read_lines(root, "/proc/self/mountinfo", read_mount, &h);
-    char directory[PATH_MAX];
-    const int n = snprintf(directory, sizeof(directory), "%s%s%s", root, h.point, below_mount(&h));
-    const size_t top = strlen(root) + strlen(h.point);
-    if (h.point[0] == '\0' || h.group[0] == '\0' || n >= PATH_MAX) {
-        return;
-    }
-    for (;;) {
-        take_least(least, directory, unified);
-        char *slash = strrchr(directory, '/');
-        if (strlen(directory) <= top || !slash) {
-            return;
-        }
-        *slash = '\0';
+        *least = (struct tti_cgroup_cpus){.thousandths = here, .group = tti_cgroup_id(directory, unified)};
     }
 }
 
 struct tti_cgroup_cpus tti_cgroup_cpus(const char *root)
 {
     struct tti_cgroup_cpus least = {0};
-    read_limits(root, true, &least);
-    read_limits(root, false, &least);
+    tti_cgroup_visit(root, "cpu", take_least, &least);
     return least;
 }

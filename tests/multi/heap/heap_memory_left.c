@@ -3,17 +3,22 @@
 /*
  * tutti_unregister, and tutti_alloc with and without a heap, where the host or the control group of one rank has too
  * little memory: all ranks get NO_MEMORY, and nothing has changed. When the group is destroyed instead, the range keeps
- * its content. fopen of this program stands before that of libc, so the test decides what the files of the system say.
+ * its content. open and fopen of this program stand before those of libc, so the test decides what the files of the
+ * system say.
  */
 #include "heap_support.h"
 #include "time_limits.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define BYTES ((size_t)300000)
 
@@ -28,16 +33,43 @@ static const struct {
 } files[] = {
     {OF_HOST, "/proc/meminfo", "MemAvailable: 4 kB\nSwapFree: 4 kB\n"},
     {OF_CONTROL_GROUP, "/proc/self/cgroup", "0::/small\n"},
+    {OF_CONTROL_GROUP, "/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"},
     {OF_CONTROL_GROUP, "/sys/fs/cgroup/small/memory.max", "8192\n"},
     {OF_CONTROL_GROUP, "/sys/fs/cgroup/small/memory.current", "4096\n"},
 };
 
-FILE *fopen(const char *path, const char *mode)
+static const char *text_of(const char *path)
 {
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         if (files[i].in == shortage && strcmp(path, files[i].path) == 0) {
-            return fmemopen((void *)(uintptr_t)files[i].text, strlen(files[i].text), "r");
+            return files[i].text;
         }
+    }
+    return NULL;
+}
+
+int open(const char *path, int flags, ...)
+{
+    const char *text = text_of(path);
+    if (text) {
+        const int file = memfd_create("test", MFD_CLOEXEC);
+        EXPECT(pwrite(file, text, strlen(text), 0) == (ssize_t)strlen(text));
+        return file;
+    }
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    int (*real)(const char *, int, ...) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "open");
+    return real ? real(path, flags, mode) : -1;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+    const char *text = text_of(path);
+    if (text) {
+        return fmemopen((void *)(uintptr_t)text, strlen(text), "r");
     }
     FILE *(*real)(const char *, const char *) = NULL;
     *(void **)&real = dlsym(RTLD_NEXT, "fopen");

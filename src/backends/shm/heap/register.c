@@ -38,7 +38,7 @@ static struct tti_heap_region *region_of(const struct registration *x)
 /* Private pages are taken while the shared ones still exist. Without this check the OOM killer ends a process. */
 static tutti_status check_memory_left(size_t bytes, tutti_error *error)
 {
-    const struct tti_available_memory left = tti_available_memory_read();
+    const struct tti_available_memory left = tti_available_memory_read("");
     const uint64_t least = left.limit < left.host ? left.limit : left.host;
     if (bytes > least) {
         return tti_error_set(error, TUTTI_NO_MEMORY,
@@ -266,7 +266,7 @@ static tutti_status rounds(struct registration *x, void *memory, size_t bytes, c
     x->mine.status = x->all ? claim(x, memory, bytes, error) : tti_heap_no_list(x->view, error);
     x->mine.region = x->index;
     x->mine.memory.bytes = x->index > 0 ? region_of(x)->bytes : 0;
-    x->mine.memory.available = tti_available_memory_read();
+    x->mine.memory.available = tti_available_memory_read("");
     if (x->mine.status == TUTTI_OK && getrandom(x->mine.random, sizeof(x->mine.random), 0) != sizeof(x->mine.random)) {
         x->mine.status = tti_error_system(error, errno, "no random name for the descriptor channel");
     }
@@ -361,7 +361,7 @@ static tutti_status check_private(struct tti_heap_view *v, const void *memory, c
         mine->status = tti_heap_no_list(v, error);
     } else {
         mine->memory.bytes = v->shared->regions[mine->region].bytes;
-        mine->memory.available = tti_available_memory_read();
+        mine->memory.available = tti_available_memory_read("");
     }
     return tti_heap_agree(v, exchange, "unregister", mine, all, error);
 }

@@ -3,71 +3,13 @@
 /* The CPU quota of control groups, read from trees of files like those of the kernel and of containers. */
 #include "base/host/cgroup.h"
 
-#include <errno.h>
-#include <ftw.h>
-#include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "made_tree.h"
 
-#include <cmocka.h>
-
-#define UNIFIED_MOUNT "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define HYBRID_MOUNTS                                                                                                  \
     "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"                                                       \
     "32 31 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"                                                \
     "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"                             \
     "34 31 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
-
-static char root[64];
-
-static int make_root(void **state)
-{
-    (void)state;
-    strcpy(root, "/tmp/tutti-cgroup-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int delete_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-    (void)status;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
-static int delete_root(void **state)
-{
-    (void)state;
-    return nftw(root, delete_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A file below the root, and the directories that it lies in. */
-static void put(const char *name, const char *text)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s%s", root, name);
-    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
-        *slash = '/';
-    }
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
-static void put_process(const char *groups, const char *mounts)
-{
-    put("/proc/self/cgroup", groups);
-    put("/proc/self/mountinfo", mounts);
-}
 
 /* Version 1: quota and period of a group. */
 static void put_pair(const char *group, const char *quota, const char *period)
@@ -194,15 +136,14 @@ static void sharers_of_a_limit_are_recognised(void **state)
 
 int main(void)
 {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, make_root, delete_root)
     const struct CMUnitTest tests[] = {
-        TEST(nothing_is_no_limit),
-        TEST(unified_quota_counts_in_fractions),
-        TEST(smallest_on_the_path_counts),
-        TEST(older_version_is_read),
-        TEST(only_a_part_is_mounted),
-        TEST(odd_paths_are_found),
-        TEST(sharers_of_a_limit_are_recognised),
+        TREE_TEST(nothing_is_no_limit),
+        TREE_TEST(unified_quota_counts_in_fractions),
+        TREE_TEST(smallest_on_the_path_counts),
+        TREE_TEST(older_version_is_read),
+        TREE_TEST(only_a_part_is_mounted),
+        TREE_TEST(odd_paths_are_found),
+        TREE_TEST(sharers_of_a_limit_are_recognised),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
