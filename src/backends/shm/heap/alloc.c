@@ -213,6 +213,9 @@ static tutti_status rounds(struct tti_heap_view *v, size_t bytes, const tutti_ex
     mine.status = all ? prepare(v, bytes, &mine, error) : tti_heap_no_list(v, error);
     mine.memory.available = tti_available_memory_read("");
     tutti_status status = tti_heap_agree(v, exchange, "alloc", &mine, all, error);
+    if (!all) {
+        return status; /* never OK: see tti_heap_no_list */
+    }
     if (status == TUTTI_OK && is_missing(v, all)) { /* the same decision on all ranks */
         status = tti_heap_open_fd_channel(v, exchange, "alloc", &mine, all, &channel, error);
     }

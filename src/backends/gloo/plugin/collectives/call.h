@@ -116,7 +116,7 @@ class Call
             if (!has_ended(missing) || (missing.empty() && step())) {
                 continue;
             }
-            const std::vector<int> late = missing;
+            const std::vector<int> late(missing.begin(), missing.end()); /* list_missing changes `missing` */
             for (const int64_t limit = begin_grace(missing); poll(limit, missing);) {
                 list_missing(); /* a rank that arrives now may leave before this one has ended the wait */
             }
