@@ -3,7 +3,8 @@
  * Posted works form a list in the order of posting. A thread claims a work (POSTED -> RUNNING), tests or attends its
  * messages in the engine, and ends the work or gives it back. The worker claims the works one after the other; threads
  * that wait claim their own. The timer notifies the worker of deadlines, and of small messages that have not ended
- * after HELP_NS.
+ * after HELP_NS. Since the worker may be in a callback, the timer also tests messages whose deadline has passed, so that
+ * the group fails in time. It runs no callbacks and leaves the end to the worker.
  */
 #include "core/messages/messages.h"
 
@@ -54,6 +55,7 @@ static void unlink_work(struct tti_messages *m, struct tti_work *w)
     pthread_mutex_lock(&m->lock);
     w->is_posted = false;
     m->scanned = m->scanned == w ? w->previous_posted : m->scanned;
+    m->checked = m->checked == w ? w->previous_posted : m->checked;
     *(w->previous_posted ? &w->previous_posted->next_posted : &m->posted) = w->next_posted;
     *(w->next_posted ? &w->next_posted->previous_posted : &m->newest) = w->previous_posted;
     pthread_mutex_unlock(&m->lock);
@@ -285,18 +287,24 @@ const struct tti_work_runner tti_messages_runner = {
 
 /* ---- the worker ------------------------------------------------------------------------------------------------- */
 
-/* Claims the oldest work that is not claimed, from the first one or else after the works scanned so far; NULL if there
- * is none. One at a time: a callback may need any of the others. */
-static struct tti_work *claim_next(struct tti_messages *m, bool from_first)
+static bool is_due(const struct tti_work *w, int64_t due_by_ns)
+{
+    return atomic_load_explicit(&w->deadline_ns, memory_order_relaxed) <= due_by_ns;
+}
+
+/* Claims the oldest work that is not claimed and has a deadline up to due_by_ns, from the first one or else behind
+ * *scanned, which becomes it; NULL if there is none. One at a time: a callback may need any of the others. */
+static struct tti_work *claim_next(struct tti_messages *m, struct tti_work **scanned, bool from_first,
+                                   int64_t due_by_ns)
 {
     pthread_mutex_lock(&m->lock);
-    m->scanned = from_first ? NULL : m->scanned;
-    struct tti_work *w = m->scanned ? m->scanned->next_posted : m->posted;
-    while (w && !claim(w)) {
-        m->scanned = w;
+    *scanned = from_first ? NULL : *scanned;
+    struct tti_work *w = *scanned ? (*scanned)->next_posted : m->posted;
+    while (w && !(is_due(w, due_by_ns) && claim(w))) {
+        *scanned = w;
         w = w->next_posted;
     }
-    m->scanned = w ? w : m->scanned;
+    *scanned = w ? w : *scanned;
     pthread_mutex_unlock(&m->lock);
     return w;
 }
@@ -308,7 +316,7 @@ static void serve(struct tti_worker *worker)
         int64_t until = TTI_NEVER;
         bool left = false;
         struct tti_work *w;
-        for (bool first = true; (w = claim_next(m, first)) != NULL; first = false) {
+        for (bool first = true; (w = claim_next(m, &m->scanned, first, TTI_NEVER)) != NULL; first = false) {
             int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
             if (!try_claimed(m, w)) {
                 until = due < until ? due : until;
@@ -322,13 +330,31 @@ static void serve(struct tti_worker *worker)
     }
 }
 
-/* Whether the worker must try this work now; if not, *next becomes at most the time when it must. */
+/* ---- the timer -------------------------------------------------------------------------------------------------- */
+
+/* Tests the works whose deadline has passed: the backend fails the group. */
+static void test_overdue(struct tti_messages *m, int64_t now)
+{
+    struct tti_work *w;
+    for (bool first = true; (w = claim_next(m, &m->checked, first, now)) != NULL; first = false) {
+        if (has_ended(m, w)) {
+            tti_group_share_failure(m->group, w->task.call.options.lane);
+        }
+        give_back(m, w);
+    }
+}
+
+/* Whether the worker must try this work now; if not, *next becomes at most the time when it must. If another thread has
+ * the work at its deadline, that thread may have tested it just before: *next is soon, to find out. */
 static bool needs_help(struct tti_work *w, int64_t now, int64_t *next)
 {
-    bool helped = (atomic_load_explicit(&w->state, memory_order_relaxed) & TTI_FLAG_PUSHED) != 0;
+    const uint32_t state = atomic_load_explicit(&w->state, memory_order_relaxed);
     int64_t due = atomic_load_explicit(&w->deadline_ns, memory_order_relaxed);
     int64_t help_due = w->task.op.begun_ns + HELP_NS;
-    due = !helped && help_due < due ? help_due : due;
+    if (due <= now && tti_stage(state) == TTI_STAGE_RUNNING) {
+        *next = now + HELP_NS < *next ? now + HELP_NS : *next;
+    }
+    due = !(state & TTI_FLAG_PUSHED) && help_due < due ? help_due : due;
     *next = due > now && due < *next ? due : *next;
     return due <= now;
 }
@@ -339,6 +365,7 @@ static void notify(struct tti_timer *timer)
     int64_t now = tti_now_ns();
     int64_t next = TTI_NEVER;
     bool any = false;
+    test_overdue(m, now);
     pthread_mutex_lock(&m->lock);
     for (struct tti_work *w = m->posted; w; w = w->next_posted) {
         if (needs_help(w, now, &next)) {
@@ -363,6 +390,7 @@ void tti_messages_init(struct tti_messages *m, struct tti_group *group)
     m->posted = NULL;
     m->newest = NULL;
     m->scanned = NULL;
+    m->checked = NULL;
     m->timer = (struct tti_timer){.notify = notify};
     pthread_mutex_init(&m->lock, NULL);
     tti_worker_init(&m->worker, serve);

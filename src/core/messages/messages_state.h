@@ -15,6 +15,7 @@ struct tti_messages {
     struct tti_work *posted; /* posted and not ended, oldest first; under the lock */
     struct tti_work *newest;
     struct tti_work *scanned; /* by the worker in its present round: this one and those before it; NULL: none yet */
+    struct tti_work *checked; /* the same by the timer */
     struct tti_worker worker;
     struct tti_timer timer; /* deadlines of works that no thread waits for */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deadlines hold while a callback runs. It keeps the lane, and the thread that would end other operations. The engine
- * is `local` behind a table that counts aborts.
+ * Deadlines hold while a callback runs. It keeps the lane, and the thread that would end other operations or messages.
+ * One engine is `local` behind a table that counts aborts.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -138,11 +138,50 @@ static void call_behind_callback(tutti_group *world)
     EXPECT_OK(tutti_group_destroy(s.group, &e));
 }
 
+static void expect_timeout(tutti_status status, const tutti_error *error, void *user)
+{
+    EXPECT(status == TUTTI_TIMEOUT && error->suspect == 1);
+    atomic_fetch_add((_Atomic int *)user, 1);
+}
+
+/* A message that rank 1 does not send, while the worker is in the callback of another message. No thread waits for it. */
+static void message_beside_callback(tutti_group *world, bool with_callback)
+{
+    struct scene s = {.inside = 0};
+    const int64_t one = 1;
+    int32_t values[2] = {0, 0};
+    DLTensor t[2] = {tutti_tensor_1d(&values[0], &one, TUTTI_I32), tutti_tensor_1d(&values[1], &one, TUTTI_I32)};
+    tutti_work *first = NULL;
+    tutti_work *second = NULL;
+    _Atomic int calls = 0;
+    tutti_error e;
+    EXPECT_OK(tutti_group_create(world, (const int32_t[]){0, 1}, RANKS, NULL, &s.group, &e));
+    if (tutti_group_rank(world) == 1) {
+        EXPECT_OK(tutti_send(s.group, &t[0], 0, 1, TUTTI_CALL(.timeout_ms = LONG_MS)));
+        EXPECT(fails(s.group));
+    } else {
+        tutti_call call = *TUTTI_CALL(.callback = hold_until_failure, .user = &s, .timeout_ms = LONG_MS);
+        EXPECT_OK(tutti_recv_async(s.group, &t[0], 1, 1, &call, NULL, &first));
+        EXPECT(await_count(&s.inside, 1));
+        call = *TUTTI_CALL(.timeout_ms = DEADLINE_MS, .callback = with_callback ? expect_timeout : NULL,
+                           .user = (void *)&calls);
+        EXPECT_OK(tutti_recv_async(s.group, &t[1], 1, 2, &call, NULL, &second));
+        EXPECT(fails(s.group));
+        EXPECT(end(second) == TUTTI_TIMEOUT && atomic_load(&calls) == with_callback);
+        EXPECT(end(first) == TUTTI_OK);
+    }
+    EXPECT_OK(tutti_group_error(s.group, &e));
+    EXPECT(e.suspect == 1 && e.elapsed_ms >= DEADLINE_MS);
+    EXPECT_OK(tutti_group_destroy(s.group, &e));
+}
+
 static tutti_status rank(tutti_group *world, void *user)
 {
     (void)user;
     behind_callback(world);
     call_behind_callback(world);
+    message_beside_callback(world, false);
+    message_beside_callback(world, true);
     return TUTTI_OK;
 }
 
