@@ -204,7 +204,9 @@ static tutti_status check_failures(struct tti_posting *p, int64_t now)
     return status;
 }
 
-/* Ends the posting, if all its requests are done or there is a failure. True if it is over. */
+/* Ends the posting, if all its requests are done or there is a failure. True if it is over. A failure is about the
+ * requests that were open: if there are none, since another thread or the same round has ended the last one, each keeps
+ * its own status. */
 static bool end_if_over(struct tti_posting *p, tutti_status status)
 {
     bool done = tti_p2p_all_done(p);
@@ -212,17 +214,17 @@ static bool end_if_over(struct tti_posting *p, tutti_status status)
         return false;
     }
     struct tti_engine *e = p->e;
-    p->status = TUTTI_OK; /* each request has its own */
     if (!done) {
-        pthread_mutex_lock(&e->p2p->lock); /* another thread may be working at a request, or cancel all */
+        pthread_mutex_lock(&e->p2p->lock); /* another thread may be working at a request */
+        done = tti_p2p_all_done(p);
         for (size_t i = 0; i < p->count; i++) {
             if (!tti_p2p_is_done(&p->requests[i])) {
                 tti_p2p_withdraw(e, &p->requests[i], status);
-                p->status = status;
             }
         }
         pthread_mutex_unlock(&e->p2p->lock);
     }
+    p->status = done ? TUTTI_OK : status;
     p->over = true;
     return true;
 }

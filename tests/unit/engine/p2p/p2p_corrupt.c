@@ -226,13 +226,53 @@ static void room_is_checked(void **state)
     }
 }
 
+static void *post_receive(struct cluster *c, tutti_op *op)
+{
+    tutti_op *ops[] = {op};
+    void *batch = NULL;
+    tutti_error e;
+    assert_int_equal(tti_engine_post_p2p(c->engines[0], ops, 1, LONG_MS, &batch, &e), TUTTI_OK);
+    return batch;
+}
+
+/* The round that ends the receive from rank 1 finds that rank 2 is corrupt. The receive ends well: it was not open any
+ * more. */
+static void what_has_arrived_is_received(void **state)
+{
+    (void)state;
+    struct cluster c;
+    tutti_error e = {0};
+    const int64_t count = 4;
+    const int32_t sent[4] = {7, 8, 9, 10};
+    int32_t data[2][4] = {{0}, {0}};
+    struct tti_record spoilt = small;
+    spoilt.dtype = 77;
+    assert_int_equal(cluster_open(&c, 3, 1, 16384, (struct waiting){0, 0, 0}), 0);
+    tutti_op from_first = recv_op(data[0], 4, 1, 0);
+    tutti_op from_second = recv_op(data[1], 4, 2, 0);
+    void *first = post_receive(&c, &from_first);
+    void *second = post_receive(&c, &from_second);
+    tutti_op send = send_op(sent, &count, 0, 0);
+    assert_int_equal(run_messages(&c, 1, (tutti_op *[]){&send}, 1), 0);
+    write_record_of(&c, 2, 1, spoilt);
+    assert_int_equal(tti_engine_test_p2p(c.engines[0], first), 1);
+    assert_int_equal(tti_fault_first(c.engines[0], &e), TUTTI_PEER_CORRUPT);
+    assert_int_equal(e.suspect, 2);
+    assert_int_equal(tti_engine_end_p2p(c.engines[0], first, &e), TUTTI_OK);
+    assert_int_equal(from_first.status, TUTTI_OK);
+    assert_memory_equal(data[0], sent, sizeof(sent));
+    assert_int_equal(tti_engine_test_p2p(c.engines[0], second), 1);
+    assert_int_not_equal(tti_engine_end_p2p(c.engines[0], second, &e), TUTTI_OK);
+    cluster_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(first_records_are_checked), cmocka_unit_test(places_are_checked),
         cmocka_unit_test(later_records_are_checked), cmocka_unit_test(shapes_are_checked),
         cmocka_unit_test(numbers_are_checked),       cmocka_unit_test(grants_are_checked),
-        cmocka_unit_test(room_is_checked),
+        cmocka_unit_test(room_is_checked),           cmocka_unit_test(what_has_arrived_is_received),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,13 +36,18 @@ static inline int run_messages(struct cluster *c, int rank, tutti_op *const *ops
     return tti_engine_run_p2p(c->engines[rank], ops, count, TUTTI_FOREVER, &e) != TUTTI_OK;
 }
 
-/* The record with this number to rank 0, as rank 1 would write it. */
-static inline void write_record(struct cluster *c, uint64_t number, struct tti_record record)
+/* The record with this number to rank 0, as that rank would write it. */
+static inline void write_record_of(struct cluster *c, int rank, uint64_t number, struct tti_record record)
 {
-    struct tti_slot *slot = tti_slot(c->engines[1], 1, 0, number);
+    struct tti_slot *slot = tti_slot(c->engines[rank], rank, 0, number);
     slot->record = record;
     atomic_store(&slot->number, number);
-    atomic_store(&tti_pair(c->engines[1], 1, 0)->opened, 1);
+    atomic_store(&tti_pair(c->engines[rank], rank, 0)->opened, 1);
+}
+
+static inline void write_record(struct cluster *c, uint64_t number, struct tti_record record)
+{
+    write_record_of(c, 1, number, record);
 }
 
 #endif
