@@ -9,8 +9,8 @@ def refuse(why):
 
 
 def take_words(usage, most=None, options=()):
-    """The words of the command line. Prints `usage` and ends the script for --help and -h; ends it with 2 for other options
-    than `options` and for more than `most` words.
+    """The words of the command line. Prints `usage` and ends the script for --help and -h; ends it with 2 for other
+    options than `options` and for more than `most` words.
     """
     words = sys.argv[1:]
     for word in words:

@@ -3,8 +3,8 @@
 # Sourced by the scripts in sh and bash, before they change the folder. With --help or -h a script prints the comment at
 # its head.
 
-# take_words MOST OPTIONS WORD...: ends the script for --help and -h; ends it with 2 for other options than those in the list
-# OPTIONS, and for more than MOST words.
+# take_words MOST OPTIONS WORD...: ends the script for --help and -h; ends it with 2 for other options than those in the
+# list OPTIONS, and for more than MOST words.
 take_words()
 {
     words_most=$1

@@ -30,6 +30,7 @@ LAYERS = [
     {"api"},
 ]
 HEIGHT = {folder: height for height, folders in enumerate(LAYERS) for folder in folders}
+UNKNOWN = "lies in no known folder (add it to LAYERS in scripts/linters/layers.py)"
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
 # At the beginning of a line: a function with its body, or a variable.
@@ -57,7 +58,7 @@ def complaint(source, target, src):
         return "lies outside src/"
     own, other = (path.relative_to(src).parts for path in (source, target))
     if len(other) < 2 or other[0] not in HEIGHT:
-        return "lies in no known folder (add it to LAYERS in scripts/linters/layers.py)"
+        return UNKNOWN
     if own[0] != other[0]:
         if HEIGHT[own[0]] < HEIGHT[other[0]]:
             return f"goes upward: {own[0]} is below {other[0]}"
@@ -75,7 +76,7 @@ def check_layers(sources, root, src):
     for source in sources:
         folder = source.relative_to(src).parts[0]
         if folder not in HEIGHT:
-            print(f"{source.relative_to(root)}: lies in no known folder (add it to LAYERS in scripts/linters/layers.py)")
+            print(f"{source.relative_to(root)}: {UNKNOWN}")
             faults += 1
             continue
         for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):

@@ -312,7 +312,8 @@ converter() { # INPUT WORDS...
     status=$?
 }
 not_records='^flight_records: standard input is no output of "tutti trace dump --format json"$'
-for text in junk {} [] '{"ranks": 3}' '{"ranks": [{}]}' '{"ranks": [{"groups": 0, "operations": [], "rank": 0}]}' $'\xff'; do
+for text in junk {} [] '{"ranks": 3}' '{"ranks": [{}]}' '{"ranks": [{"groups": 0, "operations": [], "rank": 0}]}' \
+    $'\xff'; do
     printf '%s\n' "$text" >"$work/no_records"
     converter "$work/no_records" "$work/none_"
     check_status 1 "the converter reads $text"
@@ -321,7 +322,7 @@ for text in junk {} [] '{"ranks": 3}' '{"ranks": [{}]}' '{"ranks": [{"groups": 0
 done
 converter "$work/json" "$work/no/folder_"
 check_status 1 "a folder that is not there"
-check_line err "^flight_records: cannot write $work/no/folder_[0-9]: No such file or directory\$" "a folder that is not there"
+check_line err "^flight_records: cannot write $work/no/folder_[0-9]: No such file or directory\$" "no such folder"
 converter /dev/null --help
 check_status 0 "the converter's --help"
 check_line out '^usage: tutti trace dump ' "the converter's --help"

@@ -45,7 +45,7 @@ for command in $commands; do # an example is a line, in --help and in the page
     grep -v '^  \|:$' "$work/examples" && fail "tutti $command --help breaks an example"
     sed -i 's/^ *//' "$work/examples"
     mandoc -T utf8 "man1/tutti-$command.1" | sed 's/.\x08//g; s/^ *//' >"$work/text"
-    grep -Fxvf "$work/text" "$work/examples" >"$work/missing" && fail "not lines of tutti-$command(1): $(cat "$work/missing")"
+    ! missing=$(grep -Fxvf "$work/text" "$work/examples") || fail "not lines of tutti-$command(1): $missing"
 done
 grep -q 'ranks.*=' man1/tutti-run.1 || fail "tutti-run(1) does not describe --ranks"
 

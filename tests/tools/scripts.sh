@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti-test: trees=release timeout=300
-# Each script shows its usage for --help, and refuses an unknown option before it does anything. A copy of them runs, so that
-# one which starts its work instead has nothing to work on.
+# Each script shows its usage for --help, and refuses an unknown option before it does anything. Copies run, so that a
+# script which starts its work instead has nothing to work on.
 . "$(dirname "$0")/common.inc"
 mkdir "$work/tree"
 cp -r "$here/../../scripts" "$work/tree"
@@ -29,8 +29,8 @@ for script in scripts/* scripts/torch/environment; do
     check_line err '--no-such-option' "$script --no-such-option"
 done
 for words in "scripts/build nothing" scripts/build scripts/demo scripts/uninstall "scripts/bench build results more" \
-    "scripts/lint nothing" "scripts/setup nothing" "scripts/setup build check" "scripts/hosts nothing" scripts/man_pages \
-    "scripts/check nothing" "scripts/fuzz -x" "scripts/bench_hosts build results more"; do
+    "scripts/lint nothing" "scripts/setup nothing" "scripts/setup build check" "scripts/hosts nothing" \
+    scripts/man_pages "scripts/check nothing" "scripts/fuzz -x" "scripts/bench_hosts build results more"; do
     run_script $words
     check_status 2 "$words"
     check_line err . "$words"
