@@ -3,8 +3,8 @@
  * Posted works form a list in the order of posting. A thread claims a work (POSTED -> RUNNING), tests or attends its
  * messages in the engine, and ends the work or gives it back. The worker claims the works one after the other; threads
  * that wait claim their own. The timer notifies the worker of deadlines, and of small messages that have not ended
- * after HELP_NS. Since the worker may be in a callback, the timer also tests messages whose deadline has passed, so that
- * the group fails in time. It runs no callbacks and leaves the end to the worker.
+ * after HELP_NS. Since the worker may be in a callback, the timer also tests messages whose deadline has passed, so
+ * that the group fails in time. It runs no callbacks and leaves the end to the worker.
  */
 #include "core/messages/messages.h"
 
