@@ -144,8 +144,7 @@ static void expect_timeout(tutti_status status, const tutti_error *error, void *
     atomic_fetch_add((_Atomic int *)user, 1);
 }
 
-/* A message that rank 1 does not send, while the worker is in the callback of another message. No thread waits for it.
- * */
+/* A message that rank 1 does not send, while the worker is in the callback of another message. No thread waits. */
 static void message_beside_callback(tutti_group *world, bool with_callback)
 {
     struct scene s = {.inside = 0};
