@@ -30,7 +30,7 @@ python3 - "$source/include/tutti" <<'END' || failed=1
 import pathlib, re, sys
 include = pathlib.Path(sys.argv[1])
 headers = "".join(re.sub(r"/\*.*?\*/", "", h.read_text(), flags=re.S) for h in sorted(include.glob("*.h")))
-builders = re.findall(r"^class (\w+) \{(.*?)^\};", (include / "tutti.hpp").read_text(), re.S | re.M)
+builders = re.findall(r"^class (\w+)\s*\{(.*?)^\};", (include / "tutti.hpp").read_text(), re.S | re.M)
 missing = [] if len(builders) >= 3 else ["three builders"]
 for name, body in builders:
     fields = re.search(r"typedef struct tutti_%s \{(.*?)\}" % name, headers, re.S)[1]
