@@ -4,9 +4,8 @@
  * made from it share them (subgroup.h), each with a share of each member's segment (shares.h). They stay mapped until
  * the last of these groups is closed.
  *
- *   segment    of the root's group | directory | block 0, block 1, ... for shares, each twice as large as the one
- *   before doorbell   of the root's group | for each rank a line: how many ranks may sleep until it has made its next
- *   step of
+ *   segment    of the root's group | directory | block 0, block 1, ... for shares, each twice as large as the last
+ *   doorbell   of the root's group | for each rank a line: how many ranks may sleep until it has made its next step of
  *              forming a group (await.c) | for each rank a room: what it gives to groups in which it is rank 0
  *
  * Blocks are sparse and mapped when they are first needed. So a process maps a few ranges for each peer, however many
