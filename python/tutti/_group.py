@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from ctypes import addressof, c_char_p, c_int32, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Unio
 from . import _events, _interrupt, _overlap
 from ._call import call_struct, deadline_ms, int32, local
 from ._collectives import Collectives
-from ._errors import Busy, Error, InvalidArgument, checked, error_of, fail
+from ._errors import Error, InvalidArgument, checked, error_of, fail
 from ._heap import Family, Registration, empty
 from ._messages import Messages
 from ._native import ConfigStruct, ErrorStruct, RecordStruct, lib
@@ -45,7 +44,6 @@ CAPABILITIES = {
     "drops_nan": 16,
     "wire": 17,
 }
-_GRACE_S = 5  # for operations that are pending at the end of a `with` block
 _DESTROYED = 1  # no handle of the library: it refuses it as that of a group that has been destroyed
 _RECOVER, _ONE_PROCESS = 1 << CAPABILITIES["recover"], 1 << CAPABILITIES["one_process"]
 
@@ -234,18 +232,7 @@ class Group(Collectives, Messages):
             except Error:
                 pass  # the exception on its way says more
         else:
-            self._destroy_after_pending()
-
-    def _destroy_after_pending(self) -> None:
-        """Nobody can wait for an operation whose Work was dropped: gives those a moment, and then raises Busy."""
-        end = time.monotonic() + _GRACE_S
-        while True:
-            try:
-                return self.destroy()
-            except Busy:
-                if time.monotonic() >= end:
-                    raise
-            time.sleep(0.001)
+            self.destroy()
 
     # ---- works of the caller --------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@
 #include <spawn.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -415,13 +414,35 @@ static void start_child(enum child how)
     EXPECT(child > 0);
 }
 
-/* Sockets of this process that a program gets that it executes. */
+static bool is_socket(int fd)
+{
+    char path[64];
+    char what[8] = "";
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    return readlink(path, what, sizeof(what) - 1) > 0 && strcmp(what, "socket:") == 0;
+}
+
+static bool closes_at_exec(int fd)
+{
+    char path[64];
+    char line[64];
+    unsigned flags = O_CLOEXEC; /* also of a descriptor that another thread has closed meanwhile */
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file) && sscanf(line, "flags: %o", &flags) != 1) {
+    }
+    if (file) {
+        fclose(file);
+    }
+    return (flags & O_CLOEXEC) != 0;
+}
+
+/* Sockets of this process that a program gets that it executes. Read in /proc: other threads use the descriptors. */
 static int inherited_sockets(void)
 {
-    struct stat what;
     int count = 0;
     for (int fd = 0; fd < 1024; fd++) {
-        count += fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode) && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+        count += is_socket(fd) && !closes_at_exec(fd);
     }
     return count;
 }
