@@ -78,15 +78,19 @@ check_line out '^  error +TUTTI_ENGINE_CALIBRATE is "never"' "a bad word"
 TUTTI_ENGINE_CALIBRATE=never run_tutti info --calibrate
 check_status 1 "--calibrate with a bad setting"
 check_line err '^tutti info: --calibrate: TUTTI_ENGINE_CALIBRATE is "never"' "--calibrate with a bad setting"
-# Without memory for it. A sanitizer's program does not start then.
+# With hardly any memory for it, or on busy CPUs, nothing is measured. A sanitizer's program does not start then.
 if (ulimit -v 20000 && "$tutti" --version) >/dev/null 2>&1; then
     for words in "info --calibrate" "info --calibrate --json"; do
         (ulimit -v 20000; TUTTI_ENGINE_CALIBRATE=auto "$tutti" $words >"$work/out" 2>"$work/err" </dev/null)
         status=$?
-        check_status 1 "no memory, $words"
-        check_line err '^tutti info: --calibrate: nothing could be measured: ' "no memory, $words"
-        check_line out '^( *"source": "built in",|  source +built in)$' "no memory, $words"
-        check_no_line out '^ *("measured_s": [0-9]|measured )' "no memory, $words"
+        if grep -qE '^( *"source": "built in",|  source +built in)$' "$work/out"; then
+            check_status 1 "no memory, $words"
+            check_line err '^tutti info: --calibrate: nothing could be measured: ' "no memory, $words"
+            check_no_line out '^ *("measured_s": [0-9]|measured )' "no memory, $words"
+        else
+            check_status 0 "hardly any memory, $words"
+            check_line out '^ *("measured_s": [0-9]|measured )' "hardly any memory, $words"
+        fi
     done
 fi
 export TUTTI_ENGINE_CALIBRATE=off
