@@ -223,13 +223,15 @@ static tutti_status yield_and_sleep(struct tti_lane *lane, _Atomic uint64_t *wor
     }
 }
 
-static bool is_over(struct tti_lane *lane, int64_t now)
+/* Sets the deadline, once in a call. Returns the time now. */
+static int64_t set_deadline(struct tti_lane *lane)
 {
+    const int64_t now = tti_now_ns();
     if (lane->deadline_ns == 0) {
         lane->started_ns = lane->started_ns == 0 ? now : lane->started_ns;
         lane->deadline_ns = tti_deadline_ns(lane->started_ns, lane->op->timeout_ms);
     }
-    return now >= lane->deadline_ns;
+    return now;
 }
 
 /* Waits for the word. The spin polls `ahead` first, which the publisher stores before the word. */
@@ -255,13 +257,12 @@ static tutti_status wait_long(struct tti_lane *lane, _Atomic uint64_t *ahead, _A
             if ((status = check_failures(lane, word, target, publisher)) != TUTTI_OK) {
                 return status;
             }
-            if (i % POLLS_PER_CLOCK == 0 && is_over(lane, tti_now_ns())) {
+            if (i % POLLS_PER_CLOCK == 0 && set_deadline(lane) >= lane->deadline_ns) {
                 break;
             }
         }
     }
-    const int64_t now = tti_now_ns();
-    (void)is_over(lane, now);
+    const int64_t now = set_deadline(lane);
     publish_wait_start(lane, lane->started_ns); /* set with the deadline */
     status = yield_and_sleep(lane, word, target, publisher, now);
     publish_wait_start(lane, 0);
