@@ -22,11 +22,6 @@ struct tti_exchange {
 
 tutti_status tti_exchange_run(struct tti_lane *lane, struct tti_exchange *x);
 
-static inline size_t tti_whole_lines(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* Bytes of each rank's part in a span that has a slot for every rank: at most `most`, whole cache lines. */
 static inline size_t tti_slot_bytes(const struct tti_lane *lane, size_t most)
 {

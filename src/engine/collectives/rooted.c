@@ -58,7 +58,7 @@ void tti_stream_cut(const struct tti_lane *lane, struct tti_stream *s, size_t by
     chunk = (chunk < window ? chunk : window) / 64 * 64;
     s->bytes = bytes;
     s->chunk = bytes < chunk ? bytes : chunk;
-    s->stride = (s->chunk + 63) / 64 * 64 * slots;
+    s->stride = tti_whole_lines(s->chunk) * slots;
     s->steps = bytes == s->chunk ? 1 : (bytes + s->chunk - 1) / s->chunk;
     s->small = s->stride * s->steps <= small_for(&lane->engine->tuning, s->op->kind);
     s->room = 1;

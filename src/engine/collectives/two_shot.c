@@ -145,7 +145,7 @@ static uint64_t reduced_phase(size_t k)
 
 static size_t result_at(const struct plan *p)
 {
-    return (staged(p, p->window) + 63) / 64 * 64;
+    return tti_whole_lines(staged(p, p->window));
 }
 
 static tutti_status stage(struct tti_lane *lane, const tutti_op *op, const struct plan *p, size_t k)

@@ -239,6 +239,12 @@ struct tti_layout {
     size_t doorbell_bytes;
 };
 
+/* Cache lines of 64 bytes, in which spans and their slots are measured. TTI_LINE is two. */
+static inline size_t tti_whole_lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static inline size_t tti_whole_pages(size_t bytes)
 {
     return (bytes + TTI_PAGE - 1) / TTI_PAGE * TTI_PAGE;
