@@ -185,7 +185,10 @@ TUTTI_API tutti_status tutti_cancel_token_cancel(tutti_cancel_token *token, int6
 /** *fired becomes 1 or 0. */
 TUTTI_API tutti_status tutti_cancel_token_fired(tutti_cancel_token *token, int32_t *fired);
 
-/** Destroys the token. Its operations and child tokens go on without it. */
+/**
+ * Destroys the token. Its operations, child tokens and waits go on without it. BUSY: another thread is inside a call on
+ * it; a wait is none.
+ */
 TUTTI_API tutti_status tutti_cancel_token_destroy(tutti_cancel_token *token, tutti_error *error);
 
 /**

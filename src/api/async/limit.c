@@ -10,7 +10,6 @@
 #include "api/check.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "core/async/token.h"
 #include "core/async/work/pool.h"
 #include "core/async/work/stage.h"
 #include "core/async/work/wait_token.h"
@@ -21,8 +20,8 @@
 struct bound {
     int64_t limit_ms;
     int64_t until_ns;
-    tutti_cancel_token *token; /* may be NULL */
-    struct tti_token *held;    /* the same, acquired during the wait */
+    tutti_cancel_token *token;  /* may be NULL; not held, so that it may be destroyed meanwhile */
+    struct tti_token_wait wait; /* if there is a token */
 };
 
 /* Fills the bound. Fails if the token is invalid or has fired. */
@@ -34,27 +33,25 @@ static tutti_status open_bound(struct bound *b, const struct tti_run *run, int64
     if (status != TUTTI_OK) {
         return status;
     }
-    if (token && !(b->held = tti_token_acquire(token, &status))) {
-        return tti_handle_error(error, status, run->function, "token", TTI_KIND_TOKEN);
-    }
-    if (token && tti_token_fired(b->held)) {
-        tti_token_release(b->held);
-        return tti_error_set(error, TUTTI_CANCELLED, "%s: the token has fired; nothing was started", run->function);
+    if (token && (status = tti_token_wait_begin(&b->wait, token)) != TUTTI_OK) {
+        return status == TUTTI_CANCELLED
+                   ? tti_error_set(error, status, "%s: the token has fired; nothing was started", run->function)
+                   : tti_handle_error(error, status, run->function, "token", TTI_KIND_TOKEN);
     }
     b->until_ns = tti_deadline_ns(tti_now_ns(), limit_ms);
     return TUTTI_OK;
 }
 
-static void close_bound(const struct bound *b)
+static void close_bound(struct bound *b)
 {
-    if (b->held) {
-        tti_token_release(b->held);
+    if (b->token) {
+        tti_token_wait_end(&b->wait);
     }
 }
 
 /* The status of the work if it has ended. Else *ended is false, and the status is why the wait ends: BUSY at the limit,
  * CANCELLED by the token, or an error of the handle. Fills `cause`. */
-static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ended, tutti_error *cause)
+static tutti_status wait_for(struct bound *b, tutti_work *work, bool *ended, tutti_error *cause)
 {
     tutti_status status = TUTTI_OK;
     struct tti_work *w = tti_work_acquire(work, &status);
@@ -67,7 +64,7 @@ static tutti_status wait_for(const struct bound *b, tutti_work *work, bool *ende
     } else if (tti_work_would_deadlock(w)) { /* the work of another group */
         status = tti_error_set(cause, TUTTI_WOULD_DEADLOCK, "called from a callback of the work's group");
     } else if (b->token) {
-        status = tti_work_wait_token(w, b->until_ns, b->token, cause);
+        status = tti_token_wait_for(&b->wait, w, b->until_ns, cause);
     } else {
         status = tti_work_wait(w, b->until_ns) ? TUTTI_OK : TUTTI_BUSY;
     }
@@ -123,7 +120,7 @@ static tutti_status start_all(const struct tti_run *run, const tutti_start *oper
     return TUTTI_OK;
 }
 
-static tutti_status wait_for_all(const struct tti_run *run, const struct bound *b, size_t count, bool numbered,
+static tutti_status wait_for_all(const struct tti_run *run, struct bound *b, size_t count, bool numbered,
                                  tutti_work *const *works, tutti_error *error)
 {
     char place[48] = "";

@@ -276,6 +276,44 @@ static void in_a_callback(tutti_group *g)
     EXPECT(inside.status == TUTTI_WOULD_DEADLOCK);
 }
 
+struct destruction {
+    tutti_cancel_token *token;
+    struct scene *scene;
+};
+
+/* Starts behind the destruction of the token, in a call that waits with it. */
+static tutti_status start_without_token(tutti_group *g, const tutti_call *call, void *user, tutti_work **work)
+{
+    struct destruction *d = user;
+    tutti_error e;
+    EXPECT_ERROR(&e, TUTTI_OK, "", tutti_cancel_token_destroy(d->token, &e));
+    return start_and_tell(g, call, d->scene, work);
+}
+
+/* A wait does not hold its token, and goes on without it. */
+static void destroyed_token(tutti_group *g, struct scene *s)
+{
+    tutti_error e;
+    tutti_work *works[2] = {NULL, NULL};
+    int32_t *values = s->values[tutti_group_rank(g)];
+    values[0] = values[1] = 1;
+    if (tutti_group_rank(g) == 0) {
+        struct destruction d = {.scene = s};
+        const tutti_start operations[] = {{start_without_token, &d}, {start_sum, &values[1]}};
+        EXPECT_OK(tutti_cancel_token_create(NULL, TUTTI_FOREVER, &d.token, &e));
+        EXPECT_ERROR(&e, TUTTI_BUSY, "2 of 2 operations go on",
+                     tutti_run_all_with_limit(g, operations, 2, 1, d.token, works, &e));
+        atomic_store(&s->join, 1);
+        EXPECT(end(works[0]) == TUTTI_OK && end(works[1]) == TUTTI_OK);
+    } else {
+        EXPECT(await_count(&s->join, 1));
+        EXPECT_OK(tutti_run_with_deadline(g, start_sum, &values[0], 0, NULL, &e));
+        EXPECT_OK(tutti_run_with_deadline(g, start_sum, &values[1], 0, NULL, &e));
+    }
+    EXPECT(values[0] == 2 && values[1] == 2);
+    EXPECT_USABLE(g);
+}
+
 static tutti_status rank(tutti_group *g, void *user)
 {
     struct scene *scenes = user;
@@ -286,16 +324,17 @@ static tutti_status rank(tutti_group *g, void *user)
     }
     in_a_callback(g);
     for (int i = 0; i < 20; i++) {
-        limit(g, &scenes[3 * i]);
-        token(g, &scenes[3 * i + 1]);
-        one_cannot_start(g, &scenes[3 * i + 2]);
+        limit(g, &scenes[4 * i]);
+        token(g, &scenes[4 * i + 1]);
+        one_cannot_start(g, &scenes[4 * i + 2]);
+        destroyed_token(g, &scenes[4 * i + 3]);
     }
     return TUTTI_OK;
 }
 
 int main(void)
 {
-    static struct scene scenes[60];
+    static struct scene scenes[80];
     tutti_error e;
     setenv("TUTTI_LANES", "2", 1);
     const tutti_status status = tutti_run_threads(RANKS, rank, scenes, &e);

@@ -7,14 +7,13 @@
  * sees the flag, too, and does not sleep. If it does not see the increment, the kernel finds another count than `seen`
  * and does not let it sleep, or the wake-up comes after it has gone to sleep.
  *
- * The waiter lies on the stack of its thread. tti_work_unwatch and tti_token_unlink return only when the notifying
+ * The wait lies on the stack of its thread. tti_work_unwatch and tti_token_unlink return only when the notifying
  * function is not running and will not run, so no notifier touches it afterwards.
  */
 #include "core/async/work/wait_token.h"
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,19 +21,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/wait/futex.h"
-#include "core/async/token.h"
-#include "core/async/work/stage.h"
 #include "core/async/work/work.h"
 
-struct waiter {
-    struct tti_watch watch;
-    struct tti_token_link link;
-    _Atomic uint32_t ended;       /* release: work_ended; acquire: tti_work_wait_token, sleep_until_event */
-    _Atomic uint32_t fired;       /* release: token_fired; acquire: the same */
-    _Atomic uint32_t event_count; /* release: notify; acquire: sleep_until_event */
-};
-
-static void notify(struct waiter *v)
+static void notify(struct tti_token_wait *v)
 {
     /* release: pairs with the load in sleep_until_event, which then sees the flag that was stored before */
     atomic_fetch_add_explicit(&v->event_count, 1, memory_order_release);
@@ -43,7 +32,7 @@ static void notify(struct waiter *v)
 
 static void work_ended(struct tti_watch *watch)
 {
-    struct waiter *v = (struct waiter *)((char *)watch - offsetof(struct waiter, watch));
+    struct tti_token_wait *v = (struct tti_token_wait *)((char *)watch - offsetof(struct tti_token_wait, watch));
     /* release: pairs with the acquire loads of `ended` by the waiter, as the one in token_fired does with `fired` */
     atomic_store_explicit(&v->ended, 1, memory_order_release);
     notify(v);
@@ -51,13 +40,13 @@ static void work_ended(struct tti_watch *watch)
 
 static bool token_fired(struct tti_token_link *link)
 {
-    struct waiter *v = (struct waiter *)((char *)link - offsetof(struct waiter, link));
+    struct tti_token_wait *v = (struct tti_token_wait *)((char *)link - offsetof(struct tti_token_wait, link));
     atomic_store_explicit(&v->fired, 1, memory_order_release);
     notify(v);
     return false;
 }
 
-static void sleep_until_event(struct waiter *v, int64_t until_ns)
+static void sleep_until_event(struct tti_token_wait *v, int64_t until_ns)
 {
     /* acquire: pairs with notify. The count is read before the flags: an event after this load changes it, and then the
      * futex does not sleep. */
@@ -73,35 +62,53 @@ static tutti_status stopped(tutti_error *error)
     return tti_error_set(error, TUTTI_CANCELLED, "work_wait_token: the token has fired; the operation goes on");
 }
 
-tutti_status tti_work_wait_token(struct tti_work *w, int64_t until_ns, tutti_cancel_token *token, tutti_error *error)
+tutti_status tti_token_wait_begin(struct tti_token_wait *v, tutti_cancel_token *token)
 {
-    struct waiter v = {.watch = {.ended = work_ended}, .link = {.fired = token_fired}};
-    tutti_status status = tti_token_link(token, &v.link);
-    if (tti_work_ended(w)) {
-        tti_token_unlink(&v.link);
-        return tti_work_get_outcome(w, error);
-    }
-    if (status != TUTTI_OK) {
-        return status == TUTTI_CANCELLED ? stopped(error)
-                                         : tti_handle_error(error, status, "work_wait_token", "token", TTI_KIND_TOKEN);
-    }
-    bool ended = !tti_work_watch(w, &v.watch);
+    *v = (struct tti_token_wait){.watch = {.ended = work_ended}, .link = {.fired = token_fired}};
+    return tti_token_link(token, &v->link);
+}
+
+void tti_token_wait_end(struct tti_token_wait *v)
+{
+    tti_token_unlink(&v->link);
+}
+
+tutti_status tti_token_wait_for(struct tti_token_wait *v, struct tti_work *w, int64_t until_ns, tutti_error *error)
+{
+    atomic_store_explicit(&v->ended, 0, memory_order_relaxed); /* of the work before, which is not watched any more */
+    bool ended = !tti_work_watch(w, &v->watch);
     if (!ended) {
         tti_work_push(w);
         /* acquire: pairs with work_ended and token_fired */
-        while (!atomic_load_explicit(&v.ended, memory_order_acquire) &&
-               !atomic_load_explicit(&v.fired, memory_order_acquire) &&
+        while (!atomic_load_explicit(&v->ended, memory_order_acquire) &&
+               !atomic_load_explicit(&v->fired, memory_order_acquire) &&
                (until_ns == TTI_NEVER || tti_now_ns() < until_ns)) {
-            sleep_until_event(&v, until_ns);
+            sleep_until_event(v, until_ns);
         }
-        tti_work_unwatch(w, &v.watch);
+        tti_work_unwatch(w, &v->watch);
         ended = tti_work_ended(w);
     }
-    tti_token_unlink(&v.link);
     if (ended) {
         return tti_work_get_outcome(w, error);
     }
-    return atomic_load_explicit(&v.fired, memory_order_acquire)
+    return atomic_load_explicit(&v->fired, memory_order_acquire)
                ? stopped(error)
                : tti_error_set(error, TUTTI_BUSY, "work_wait_token: the operation has not ended within the limit");
+}
+
+tutti_status tti_work_wait_token(struct tti_work *w, int64_t until_ns, tutti_cancel_token *token, tutti_error *error)
+{
+    struct tti_token_wait v;
+    tutti_status status = tti_token_wait_begin(&v, token);
+    if (tti_work_ended(w)) {
+        status = tti_work_get_outcome(w, error);
+    } else if (status == TUTTI_OK) {
+        status = tti_token_wait_for(&v, w, until_ns, error);
+    } else {
+        status = status == TUTTI_CANCELLED
+                     ? stopped(error)
+                     : tti_handle_error(error, status, "work_wait_token", "token", TTI_KIND_TOKEN);
+    }
+    tti_token_wait_end(&v);
+    return status;
 }
