@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by the tests in this folder. The ranks are threads of tutti_run_threads. When an expectation fails, it prints
- * and counts, and the rank continues. main returns test_result().
+ * Shared by the tests in this folder. The ranks are threads of tutti_run_threads, or the processes of a job
+ * (api/job.h). When an expectation fails, it prints and counts, and the rank continues. main returns test_result().
  */
 #ifndef TESTS_API_CHECK_H
 #define TESTS_API_CHECK_H
@@ -12,6 +12,7 @@
 
 #include <tutti/tutti.h>
 
+#include "api/job.h"
 #include "time_limits.h"
 
 static _Atomic int test_failures;
@@ -24,6 +25,10 @@ static inline void test_fail(const char *file, int line, const char *what)
 
 static inline int test_result(void)
 {
+    tutti_error error;
+    if (job_backend() && tutti_finalize(&error) != TUTTI_OK) {
+        test_fail(__FILE__, __LINE__, error.message);
+    }
     int failures = atomic_load_explicit(&test_failures, memory_order_relaxed);
     if (failures > 0) {
         fprintf(stderr, "%d expectations failed\n", failures);
@@ -57,8 +62,9 @@ static inline void test_status(const char *file, int line, const char *text, tut
 static inline void test_ranks(int32_t ranks, tutti_rank_function function)
 {
     tutti_error error;
-    tutti_status status = tutti_run_threads(ranks, function, NULL, &error);
-    test_status(__FILE__, __LINE__, "tutti_run_threads", status, TUTTI_OK, status == TUTTI_OK ? NULL : &error, "");
+    tutti_status status =
+        job_backend() ? job_run(ranks, function, NULL, &error) : tutti_run_threads(ranks, function, NULL, &error);
+    test_status(__FILE__, __LINE__, "the ranks", status, TUTTI_OK, status == TUTTI_OK ? NULL : &error, "");
 }
 
 /* After an error that the group survives, its all_reduce must still work: 1 + 2 + ... + n on every rank. */

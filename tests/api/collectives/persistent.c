@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* tutti-test: backends=shm,hier,gloo,mpi */
 /*
  * Persistent collectives: the results of every kind in run, and in start and wait; new data in each run; lists, also
  * with strided tensors and options; cancel; and what bad input and a bad order of the calls get.
@@ -174,6 +175,12 @@ static void test_alone(tutti_group *g)
         }
         EXPECT_OK(tutti_persistent_release(p, &e));
     }
+}
+
+/* What an operation that may be cancelled has to set in this group. */
+static uint32_t cancellable(tutti_group *g)
+{
+    return tutti_group_capabilities(g) & TUTTI_CAP_CANCEL ? 0 : TUTTI_CANCELLABLE;
 }
 
 static tutti_persistent *make_sum(tutti_group *g, int32_t *value, const tutti_call *call)
@@ -410,7 +417,7 @@ static void test_cancel(tutti_group *g)
     tutti_error e;
     int32_t first = 0;
     int32_t value = 0;
-    tutti_persistent *p = make_sum(g, &value, NULL);
+    tutti_persistent *p = make_sum(g, &value, TUTTI_CALL(.flags = cancellable(g)));
     tutti_persistent *held = make_sum(g, &first, NULL);
     for (int run = 0; run < RUNS; run++) {
         cancel_once(g, p, &value, held, &first);
@@ -426,7 +433,7 @@ static void test_token(tutti_group *g)
     int32_t value = tutti_group_rank(g) + 1;
     tutti_cancel_token *token = NULL;
     EXPECT_OK(tutti_cancel_token_create(NULL, -1, &token, &e));
-    tutti_persistent *p = make_sum(g, &value, TUTTI_CALL(.token = token));
+    tutti_persistent *p = make_sum(g, &value, TUTTI_CALL(.token = token, .flags = cancellable(g)));
     EXPECT_OK(tutti_persistent_run(p, &e));
     EXPECT(value == RANKS * (RANKS + 1) / 2);
     EXPECT_OK(tutti_cancel_token_cancel(token, NULL, &e));
@@ -525,7 +532,7 @@ static void test_group_end(tutti_group *g)
     tutti_persistent *running = make_sum(sub, &value, NULL);
     EXPECT_OK(tutti_persistent_run(p, &e));
     EXPECT_OK(tutti_barrier(g, NULL));
-    EXPECT_OK(tutti_group_revoke(sub, &e));
+    EXPECT_OK(tutti_group_abort(sub, &e));
     EXPECT_ERROR(&e, TUTTI_REVOKED, "", tutti_persistent_run(p, &e));
     if (tutti_persistent_start(running, &e) == TUTTI_OK) {
         EXPECT_ERROR(&e, TUTTI_REVOKED, "", tutti_persistent_wait(running, TUTTI_FOREVER, &e));

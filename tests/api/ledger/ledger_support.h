@@ -23,6 +23,7 @@
 #include <tutti/tutti.h>
 #include <unistd.h>
 
+#include "api/job.h"
 #include "clock.h"
 #include "time_limits.h"
 
@@ -120,42 +121,16 @@ static inline void ledger_say(const char *what, tutti_status status, const tutti
     EXPECT(status == TUTTI_OK);
 }
 
-/* A group of the first `count` ranks of a job; the other ranks wait at the barrier. */
-static inline void ledger_in_job(int32_t count, struct ledger_ranks *ranks)
-{
-    static tutti_group *world;
-    tutti_error error = {.message = ""};
-    tutti_group *group = NULL;
-    if (!world) {
-        ledger_say("tutti_init", tutti_init(NULL, &world, &error), &error);
-        if (tutti_group_size(world) < count) {
-            printf("%d ranks are wanted, the job has %d\n", count, tutti_group_size(world));
-            exit(1); /* the launcher ends the other ranks */
-        }
-    }
-    if (tutti_group_rank(world) < count) {
-        int32_t members[16];
-        for (int32_t i = 0; i < count; i++) {
-            members[i] = i;
-        }
-        ledger_say("tutti_group_create", tutti_group_create(world, members, count, NULL, &group, &error), &error);
-        EXPECT(ledger_one_rank(group, ranks) == TUTTI_OK);
-        tutti_group_destroy(group, &error); /* some rank functions have destroyed their group, or made it fail */
-    }
-    ledger_say("tutti_barrier", tutti_barrier(world, TUTTI_CALL(.timeout_ms = 1000 * LIMIT_S, .error = &error)),
-               &error);
-}
-
 /* Runs `function` on so many ranks, and checks that it really ran on each and that they are on the backend wanted. */
 static inline void ledger_on_ranks(int32_t count, tutti_rank_function function, void *user)
 {
     static int expected;
-    const char *wanted = getenv("TUTTI_LEDGER_BACKEND");
+    const char *wanted = job_backend();
     struct ledger_ranks ranks = {function, user, NULL};
+    tutti_error error = {.message = ""};
     if (wanted) {
-        ledger_in_job(count, &ranks);
+        ledger_say("the job", job_run(count, ledger_one_rank, &ranks, &error), &error);
     } else {
-        tutti_error error = {.message = ""};
         ledger_say("tutti_run_threads", tutti_run_threads(count, ledger_one_rank, &ranks, &error), &error);
     }
     expected += count;
@@ -170,14 +145,13 @@ static inline void ledger_on_ranks(int32_t count, tutti_rank_function function, 
 /* Where the groups of ledger_on_ranks are. */
 static inline const char *ledger_on_backend(void)
 {
-    const char *wanted = getenv("TUTTI_LEDGER_BACKEND");
-    return wanted ? wanted : "local";
+    return job_backend() ? job_backend() : "local";
 }
 
 /* Whether the ranks are processes. */
 static inline bool ledger_is_job(void)
 {
-    return getenv("TUTTI_LEDGER_BACKEND") != NULL;
+    return job_backend() != NULL;
 }
 
 static inline bool ledger_promises(tutti_group *group, uint64_t capability)
