@@ -12,6 +12,7 @@ Exit status: 0; 1 if a result was wrong or a job failed; 2 for a wrong command l
 """
 import argparse
 import collections
+import copy
 import hashlib
 import json
 import math
@@ -83,6 +84,8 @@ LIBRARIES = tuple(dict.fromkeys(name.split("/")[0] for name in SETUPS if name !=
 SHOW_EVERY = 10  # seconds
 PASSED_ON = ("-d", "-o", "--root", "-i", "--backend", "--budget")  # options of `tutti bench`
 
+CONFIRM_SHARE = 0.2  # of the time of all jobs, about, that measuring lost cells again takes
+
 Sample = collections.namedtuple("Sample", "hop p50 ratio low high bound_us")
 
 
@@ -127,6 +130,8 @@ def read_options():
     parser.add_argument("--vs", required=True, help=f"{', '.join(LIBRARIES)}: each with all its settings, or one, as "
                         f"openmpi/t; {HEAP}: Tutti's own heap")
     parser.add_argument("--repeat", type=at_least(1), default=3, help="jobs of each contender")
+    parser.add_argument("--confirm", action="store_true", help="measure the cells that a contender wins once more: they are lost "
+                        "if it wins again")
     parser.add_argument("--limit", type=at_least(1), help="seconds after which a job is ended (default: by its rows)")
     parser.add_argument("--record", type=Path, help="the CSV file to write")
     parser.add_argument("--merge", action="store_true", help="keep what the record has of other rows and contenders")
@@ -208,6 +213,13 @@ class Contender:
         budget = int(self.options.budget or 200) / 1000
         copies = 9e-9 * self.options.ranks / min(self.options.ranks, len(os.sched_getaffinity(0)))
         return 1.5 + sum(forms(name) * (max(2 * budget, copies * size) + 0.04) for name, size in self.rows())
+
+    def only(self, collective, sizes):
+        """The same contender with these rows alone."""
+        other = copy.copy(self)
+        other.options = argparse.Namespace(**vars(self.options) | {"collectives": collective, "names": [collective],
+                                                                   "all_sizes": sizes})
+        return other
 
     def has_cpus(self):
         return self.options.ranks <= len(os.sched_getaffinity(0))
@@ -345,8 +357,9 @@ def entry_of(samples):
 class Comparison:
     def __init__(self, options):
         self.options, self.samples, self.cells, self.config, self.wrong = options, {}, [], {}, 0
+        self.confirming = {}  # as `samples`, of the jobs that measure lost cells again
 
-    def take(self, contender, document):
+    def take(self, contender, document, samples_of):
         """Takes the rows of a job; incomplete ones are left out."""
         config = document.get("config") or {}
         self.config = self.config or config
@@ -371,12 +384,19 @@ class Comparison:
                 key = row["collective"], row["size"], "in" if row["inplace"] else "out"
             except (KeyError, TypeError):
                 continue
-            algorithm, samples = self.samples.setdefault(key, ([""], collections.defaultdict(list)))
+            algorithm, samples = samples_of.setdefault(key, ([""], collections.defaultdict(list)))
             algorithm[0] = row.get("algorithm") or algorithm[0]
             samples[name].append(sample)
             taken += 1
         if not taken:
             raise Failed("its JSON has no row with a collective, a size and a time", "")
+
+    def entry(self, key, name):
+        """The ratio is that of the first jobs alone: those again are chosen by it."""
+        entry = entry_of(self.samples[key][1][name])
+        again = self.confirming.get(key, ("", {}))[1].get(name)
+        refuted = entry.wins and again and any(sample.hop == entry.hop and sample.low <= 1 for sample in again)
+        return entry._replace(wins=False, once=True) if refuted else entry
 
     def evaluate(self, old):
         for key, (algorithm, samples) in self.samples.items():
@@ -385,7 +405,7 @@ class Comparison:
                 tutti, cell = entry_of(own), bench_record.Cell(*key)
                 cell.hop, cell.algorithm, cell.tutti_us = tutti.hop, algorithm[0], tutti.us
                 cell.bound_us = statistics.median(sample.bound_us for sample in own if sample.hop == tutti.hop)
-                cell.entries = {name: entry_of(samples[name]) for name in self.options.contenders if name in samples}
+                cell.entries = {name: self.entry(key, name) for name in self.options.contenders if name in samples}
                 self.cells.append(cell)
         self.cells = bench_record.merge(old, self.cells)
         order = COLLECTIVES + PATTERNS
@@ -409,10 +429,8 @@ class Comparison:
 
         kept = 0.0
         for done, (repetition, contender) in enumerate(plan):
-            name = self.options.jobs and self.options.jobs / f"{key_of(contender, repetition)}.json"
             contender.jobs += 1
-            if name and name.exists():
-                self.take(contender, json.loads(name.read_text()))
+            if self.recall(contender, contender, repetition, self.samples):
                 kept += weights[done]
                 say(f"job {done + 1} of {len(plan)}: {contender.name} was measured before the interruption")
                 continue
@@ -425,20 +443,54 @@ class Comparison:
                 spent = time.monotonic() - begin
                 show(done, rows)
 
-            try:
-                document = run_job(contender, folder, progress)
-                self.take(contender, document)
-                if name:
-                    self.options.jobs.mkdir(parents=True, exist_ok=True)
-                    name.with_suffix(".new").write_text(json.dumps(document))
-                    name.with_suffix(".new").replace(name)
-            except Failed as failure:  # costs only its own cells
-                contender.failed, contender.failure = contender.failed + 1, failure.args[0]
-                say(f"{contender.name}, repetition {repetition} failed: {''.join(failure.args)}")
+            self.measure(contender, contender, repetition, folder, progress, self.samples)
             spent = time.monotonic() - begin
             if done + 1 < len(plan):
                 show(done + 1, 0)
+        if self.options.confirm:
+            self.confirm(folder, present)
         self.seconds = time.monotonic() - begin
+
+    def confirm(self, folder, present):
+        """Measures once more what a contender wins: of a thousand cells, each beside several contenders, noise alone gives some to
+        a contender that is not faster."""
+        plan = []
+        for contender in present:
+            won = [key for key, (_, samples) in self.samples.items()
+                   if contender.name in samples and contender.name != HEAP and entry_of(samples[contender.name]).wins]
+            for collective in dict.fromkeys(key[0] for key in won):
+                sizes = sorted({key[1] or self.options.all_sizes[0] for key in won if key[0] == collective})
+                plan.append((contender, contender.only(collective, sizes)))
+        for done, (contender, rows) in enumerate(plan):
+            say(f"once more, job {done + 1} of {len(plan)}: {contender.name}, {rows.options.collectives}")
+            contender.jobs += 1
+            if not self.recall(contender, rows, "confirm", self.confirming):
+                self.measure(contender, rows, "confirm", folder, lambda _: None, self.confirming)
+
+    def kept_at(self, rows, repetition):
+        return self.options.jobs and self.options.jobs / f"{key_of(rows, repetition)}.json"
+
+    def recall(self, contender, rows, repetition, samples_of):
+        """Takes what this job has said before an interruption. False: it has not run."""
+        path = self.kept_at(rows, repetition)
+        if not path or not path.exists():
+            return False
+        self.take(contender, json.loads(path.read_text()), samples_of)
+        return True
+
+    def measure(self, contender, rows, repetition, folder, progress, samples_of):
+        """Runs the job of a contender, all its rows or only some."""
+        path = self.kept_at(rows, repetition)
+        try:
+            document = run_job(rows, folder, progress)
+            self.take(contender, document, samples_of)
+            if path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.with_suffix(".new").write_text(json.dumps(document))
+                path.with_suffix(".new").replace(path)
+        except Failed as failure:  # costs only its own cells
+            contender.failed, contender.failure = contender.failed + 1, failure.args[0]
+            say(f"{contender.name}, repetition {repetition} failed: {''.join(failure.args)}")
 
 
 def clock(seconds):
@@ -459,7 +511,7 @@ def peer_text(cell, contender):
     entry = cell.entries.get(contender.name)
     if entry:
         other = entry.hop[0] if entry.hop != cell.hop else ""
-        return f"{time_text(entry.us)} {ratio_text(entry.ratio):>6}{'!' if entry.wins else ''}{other}".ljust(17)
+        return f"{time_text(entry.us)} {ratio_text(entry.ratio):>6}{'!' if entry.wins else '?' if entry.once else ''}{other}".ljust(17)
     return "failed " if contender.jobs and contender.failed == contender.jobs else "- "
 
 
@@ -506,7 +558,9 @@ def print_tables(c):
             print(f"# {name:16} {mean_text(entries)}")
     if c.wrong:
         print(f"# Wrong elements of Tutti's results: {c.wrong} FAILED")
-    print(f"# Cells: {len(counted)}, lost: {sum(cell.lost for cell in counted)}")
+    once = sum(cell.lost_once for cell in counted)
+    print(f"# Cells: {len(counted)}, lost: {sum(cell.lost for cell in counted)}"
+          f"{f'; lost at first, but not again: {once}' if once else ''}")
 
 
 def settings_of(c, old):
@@ -537,7 +591,8 @@ def main():
 
     comparison = Comparison(options)
     if options.estimate:
-        print(round(sum(c.seconds() for c in options.contenders.values() if not c.missing) * options.repeat))
+        seconds = sum(c.seconds() for c in options.contenders.values() if not c.missing) * options.repeat
+        print(round(seconds * (1 + CONFIRM_SHARE * options.confirm)))
         return 0
     try:
         # Opened before anything is measured; its old content stays until there are new results.

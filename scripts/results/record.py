@@ -3,8 +3,9 @@
 
 A record is a CSV file. Lines `# NAME = VALUE` describe the machine and the contenders. Then comes a line for each cell: one
 collective at one size in one form. Beside Tutti's time it has a field for each contender, `TIME RATIO`: the ratio is Tutti's time
-over the contender's, paired within a job. A `!` behind it says that the ratio's interval lies wholly above 1. A letter behind that
-is the first one of the hop's class, if it is not the class of the cell.
+over the contender's, paired within a job. A `!` behind it says that the ratio's interval lies wholly above 1; a `?` that it did
+so at first, but not when the cell was measured again (bench_vs.py --confirm). A letter behind that is the first one of the hop's
+class, if it is not the class of the cell.
 """
 import collections
 import csv
@@ -12,7 +13,7 @@ import csv
 HOPS = ("near", "far", "same", "moved", "unknown")
 HEAP = "tutti/heap"  # Tutti again, its buffers in the heap: no peer; the ratio is that of private buffers to it
 FIXED = ("collective", "size", "place", "hop", "algorithm", "bound_us", "tutti_us")
-Entry = collections.namedtuple("Entry", "us ratio wins hop low high", defaults=(0, 0))  # low, high: 0 if read from a file
+Entry = collections.namedtuple("Entry", "us ratio wins hop low high once", defaults=(0, 0, False))  # low, high: 0 if read from a file
 
 
 class Cell:
@@ -25,6 +26,7 @@ class Cell:
         # Not the least time: the times of two contenders come from different jobs, while each ratio comes from one.
         self.best = max(peers, key=lambda name: (peers[name].wins, peers[name].ratio), default=None)
         self.lost = self.best is not None and peers[self.best].wins
+        self.lost_once = not self.lost and any(entry.once for entry in peers.values())
         self.ratio = peers[self.best].ratio if self.best else None
 
     def time_of(self, name):
@@ -40,7 +42,7 @@ class Cell:
 
 def text_of(entry, cell):
     other = entry.hop[0] if entry.hop != cell.hop else ""
-    return f"{entry.us:.3g} {entry.ratio:.3g}{'!' if entry.wins else ''}{other}"
+    return f"{entry.us:.3g} {entry.ratio:.3g}{'!' if entry.wins else '?' if entry.once else ''}{other}"
 
 
 def write(file, settings, cells):
@@ -58,7 +60,7 @@ def write(file, settings, cells):
 def entry_of(text, cell):
     us, ratio = text.split()
     hop = next((hop for hop in HOPS if hop[0] == ratio[-1]), cell.hop)
-    return Entry(float(us), float(ratio.rstrip("!nfsmu")), "!" in ratio, hop)
+    return Entry(float(us), float(ratio.rstrip("!?nfsmu")), "!" in ratio, hop, once="?" in ratio)
 
 
 def read(path):

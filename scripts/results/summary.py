@@ -30,13 +30,13 @@ def read_record(path):
         one = {"collective": cell.collective, "ranks": ranks, "size": cell.size, "place": cell.place, "algorithm": cell.algorithm,
                "bound_us": cell.bound_us, "tutti_us": cell.tutti_us, "best_peer": cell.best, "ratio": cell.ratio,
                "best_us": cell.time_of(cell.best), "hop": cell.entries[cell.best].hop, "placement": "private",
-               "lost": cell.lost, "ratios": {name: entry.ratio for name, entry in cell.entries.items()
+               "lost": cell.lost, "lost_once": cell.lost_once, "ratios": {name: entry.ratio for name, entry in cell.entries.items()
                                              if name != bench_record.HEAP and entry.ratio > 0}}
         cells.append(one)
         ratio = cell.heap_ratio()
         if ratio:  # its interval is not known: lost where private buffers are, too
             cells.append({**one, "placement": "heap", "tutti_us": cell.time_of(bench_record.HEAP), "ratio": ratio, "ratios": {},
-                          "bound_us": 0, "lost": cell.lost and ratio > 1})
+                          "bound_us": 0, "lost": cell.lost and ratio > 1, "lost_once": cell.lost_once and ratio > 1})
     return settings, cells
 
 
@@ -166,9 +166,11 @@ def text_of(records):
     unmeasured = sorted(set(contender_lines(records)))
     if unmeasured:
         lines += ["## Contenders that could not be measured", "", *(f"- {line}" for line in unmeasured), ""]
-    lines += ["## Cells lost", "", "The interval of the ratio lies wholly above 1.", ""]
+    lines += ["## Cells lost", "", "The interval of the ratio lies wholly above 1, and again when the cell was measured once more.", ""]
     lines += table(["ranks", "collective", "size", "place", "buffers", "hop", "algo", "Tutti (us)", "best peer",
                     "its (us)", "ratio"], lost) if lost else ["None."]
+    once = sum(cell["lost_once"] for cell in cells)
+    lines += ["", f"{once} more were lost at first, but not when they were measured again."] if once else []
     return "\n".join([*lines, "", f"{len(lost)} of {len(cells)} cells lost.", ""])
 
 

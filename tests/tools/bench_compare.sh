@@ -122,6 +122,27 @@ check_no_line err 'bcube' "settings of one collective"
 run_vs reduce,barrier -n 2 -b 8 -e 8 --repeat 1 --vs gloo/bcube
 check_line err '^bench_vs: gloo/bcube is missing: its settings are about all_reduce alone' "settings of one collective"
 
+# What a contender wins is measured once more, and nothing else. In the second job CPUs are far from each other, unless FAKE_FAR
+# says otherwise; it then says nothing about the first.
+run_vs all_gather -n 2 --sizes 8,512 --repeat 1 --confirm --vs openmpi/t
+check_status 0 "another class when measured again"
+check_line out '^# Cells: 7, lost: 1$' "another class when measured again"
+FAKE_FAR=none run_vs all_gather -n 2 --sizes 8,512 --repeat 1 --confirm --vs openmpi/t,openmpi/tm
+check_equal "$(tr '\n' ' ' <"$work/state/order")" "openmpi/t openmpi/tm openmpi/t " "only what is lost is measured again"
+check_line err '^bench_vs: once more, job 1 of 1: openmpi/t, all_gather$' "the progress of measuring again"
+check_line out '^# Cells: 7, lost: 1$' "a cell that is lost twice"
+mkdir "$work/once"
+FAKE_FAR=none FAKE_ONCE=1 run_vs all_gather -n 2 --sizes 8,512 --repeat 1 --confirm --vs openmpi/t --record "$work/once/once.csv"
+check_status 0 "a cell that is lost once"
+check_line out '^ +512 +out +near .* +1\.25\? .* openmpi/t: 1\.25 \[1\.19, 1\.31\]$' "a cell that is lost once"
+check_line out '^# Cells: 7, lost: 0; lost at first, but not again: 1$' "a cell that is lost once: the last line"
+check_line once/once.csv '^all_gather,512,out,.* 1\.25\?$' "a cell that is lost once: the record"
+python3 "$here/../../scripts/results/summary.py" "$work/once" once >"$work/summary" 2>"$work/err"
+status=$?
+check_status 0 "the summary with a cell that is lost once"
+check_line summary '^1 more were lost at first' "the summary counts it apart"
+check_line summary '^0 of 7 cells lost\.$' "the summary does not count it as lost"
+
 # A contender whose jobs saw another class of hop has its first letter.
 FAKE_FAR=mpich run_vs -n 2 -b 8 -e 512 -f 64 --repeat 2 --vs openmpi/t,mpich --record "$work/far.csv"
 check_status 0 "another class for one contender"
