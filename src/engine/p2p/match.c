@@ -12,6 +12,7 @@
 #include "engine/memory/copy.h"
 #include "engine/p2p/large/grant.h"
 #include "engine/p2p/large/intent.h"
+#include "engine/p2p/message_rules.h"
 #include "engine/p2p/requests.h"
 
 void tti_p2p_fill(const struct tti_incoming *m, int peer, tutti_message *message)
@@ -21,12 +22,6 @@ void tti_p2p_fill(const struct tti_incoming *m, int peer, tutti_message *message
     message->tag = m->tag;
     message->bytes = (int64_t)m->bytes;
     message->count = (int64_t)m->count;
-}
-
-static bool takes(const struct tti_request *r, int peer, int32_t tag)
-{
-    return (r->op->root == TUTTI_ANY_SOURCE || r->op->root == peer) &&
-           (r->op->p2p_tag == TUTTI_ANY_TAG || r->op->p2p_tag == tag);
 }
 
 /* Gives a receive, which is in no list, its message, and prepares its memory. False: it does not fit, and has ended. */
@@ -39,12 +34,7 @@ static bool accept(struct tti_engine *e, const struct tti_incoming *m, int peer,
     }
     r->matched = (tutti_message)TUTTI_MESSAGE_INIT;
     tti_p2p_fill(m, peer, &r->matched);
-    tutti_status status = TUTTI_OK;
-    if (op->allocate) {
-        status = op->allocate(op, &r->matched, m->ndim, m->shape);
-    } else if (op->dtype != m->dtype || op->count < (size_t)r->matched.count) {
-        status = TUTTI_MISMATCH;
-    }
+    const tutti_status status = tti_message_fits(op, &r->matched, m->ndim, m->shape);
     if (status != TUTTI_OK) {
         tti_p2p_finish(e, r, status);
         return false;
@@ -62,7 +52,7 @@ struct tti_request *tti_p2p_match_posted(struct tti_engine *e, int peer, const s
     struct tti_request *r = p2p->recvs;
     while (r) {
         struct tti_request *next = r->next; /* a receive that has ended may be freed */
-        if (!takes(r, peer, m->tag)) {
+        if (!tti_message_taken_by(r->op, peer, m->tag)) {
             before = r;
         } else {
             *(before ? &before->next : &p2p->recvs) = next;

@@ -9,11 +9,11 @@
  */
 #include "engine/p2p/p2p.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/failure/fault.h"
 #include "engine/p2p/match.h"
+#include "engine/p2p/message_rules.h"
 #include "engine/p2p/messages.h"
 #include "engine/p2p/progress.h"
 #include "engine/p2p/requests.h"
@@ -126,25 +126,7 @@ static tutti_status first_failure(struct tti_posting *p)
         if (r->status == TUTTI_OK) {
             continue;
         }
-        char what[96];
-        tti_p2p_describe(r->op, what, sizeof(what));
-        if (r->status == TUTTI_MISMATCH) {
-            tti_error_set(
-                &p->error, TUTTI_MISMATCH,
-                "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the message "
-                "stays receivable",
-                what, r->matched.source, (long long)r->matched.count, tutti_dtype_name(r->matched.dtype), r->op->count,
-                tutti_dtype_name(r->op->dtype));
-        } else if (r->status == TUTTI_CANCELLED) {
-            tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, p->e->rank);
-        } else if (r->status == TUTTI_PEER_LEFT) {
-            tti_error_set(&p->error, TUTTI_PEER_LEFT, "%s: the peer has destroyed its group, or its process has ended",
-                          what);
-        } else {
-            tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
-        }
-        p->error.suspect = r->matched.size ? r->matched.source : r->op->root;
-        return r->status;
+        return tti_message_failure(&p->error, r->op, r->status, &r->matched, p->e->rank);
     }
     return TUTTI_OK;
 }

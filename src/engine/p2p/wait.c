@@ -6,13 +6,12 @@
  */
 #include "engine/p2p/wait.h"
 
-#include <stdio.h>
-
 #include "base/wait/backoff.h"
 #include "base/wait/yielding.h"
 #include "engine/failure/fault.h"
 #include "engine/failure/peers.h"
 #include "engine/p2p/match.h"
+#include "engine/p2p/message_rules.h"
 #include "engine/p2p/progress.h"
 #include "engine/p2p/rings/rings.h"
 #include "engine/wait/publish.h"
@@ -101,20 +100,6 @@ static tutti_status fail_requests_of_left(struct tti_posting *p)
     return status;
 }
 
-void tti_p2p_describe(const tutti_op *op, char *text, size_t capacity)
-{
-    char peer[32] = "any rank";
-    char tag[32] = "any tag";
-    if (op->root != TUTTI_ANY_SOURCE) {
-        snprintf(peer, sizeof(peer), "rank %d", op->root);
-    }
-    if (op->p2p_tag != TUTTI_ANY_TAG) {
-        snprintf(tag, sizeof(tag), "tag %d", op->p2p_tag);
-    }
-    snprintf(text, capacity, "%s %s %s, %s", tutti_operation_name(op->kind), op->kind == TUTTI_OP_SEND ? "to" : "from",
-             peer, tag);
-}
-
 static tutti_status timed_out(struct tti_posting *p, int64_t now)
 {
     uint64_t suspects[TTI_MAX_RANKS / 64] = {0};
@@ -127,7 +112,7 @@ static tutti_status timed_out(struct tti_posting *p, int64_t now)
             continue;
         }
         if (open++ == 0) {
-            tti_p2p_describe(op, first, sizeof(first));
+            tti_message_describe(op, first, sizeof(first));
         }
         int peer = tti_p2p_peer_of(&p->requests[i]);
         if (peer != TUTTI_ANY_SOURCE) {

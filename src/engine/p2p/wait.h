@@ -14,7 +14,5 @@ bool tti_p2p_test(struct tti_posting *p);
 bool tti_p2p_wait(struct tti_p2p_wait_monitor *v, int64_t until_ns);
 /* Waits until any message may go on. */
 void tti_p2p_wait_any(struct tti_engine *e, int64_t until_ns);
-/* "recv from rank 1, tag 7" */
-void tti_p2p_describe(const tutti_op *op, char *text, size_t capacity);
 
 #endif

@@ -19,6 +19,7 @@ extern "C" {
 #include "base/hash.h"
 #include "base/host/boot_id.h"
 #include "engine/descriptor.h"
+#include "engine/p2p/message_rules.h"
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 #include "tensor/parts.h"

@@ -47,8 +47,7 @@ void Messages::finish(Request &r, tutti_status status)
 
 bool Messages::matches(const tutti_op &op, const IncomingMessage &incoming)
 {
-    return (op.root == TUTTI_ANY_SOURCE || op.root == incoming.source) &&
-           (op.p2p_tag == TUTTI_ANY_TAG || op.p2p_tag == incoming.head.tag);
+    return tti_message_taken_by(&op, incoming.source, incoming.head.tag);
 }
 
 void Messages::fill_message(const IncomingMessage &incoming, tutti_message *message)
@@ -64,14 +63,9 @@ void Messages::fill_message(const IncomingMessage &incoming, tutti_message *mess
 bool Messages::accept(Request &r, IncomingMessage &incoming)
 {
     tutti_op *op = r.op;
-    tutti_status status = TUTTI_OK;
     r.received = tutti_message TUTTI_MESSAGE_INIT;
     fill_message(incoming, &r.received);
-    if (op->allocate) {
-        status = op->allocate(op, &r.received, incoming.head.ndim, incoming.shape.data());
-    } else if (op->dtype != incoming.head.dtype || op->count < static_cast<size_t>(r.received.count)) {
-        status = TUTTI_MISMATCH;
-    }
+    const tutti_status status = tti_message_fits(op, &r.received, incoming.head.ndim, incoming.shape.data());
     if (status != TUTTI_OK) {
         finish(r, status);
         return false;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The backend's functions for messages: posting, polling, waiting, cancelling. */
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <new>
 
 #include "backends/gloo/plugin/messages/messages.h"
@@ -12,9 +10,9 @@ namespace tti
 
 static std::string text_of(const tutti_op &op)
 {
-    std::string text = op.kind == TUTTI_OP_SEND ? "send to " : op.kind == TUTTI_OP_PROBE ? "probe of " : "recv from ";
-    text += op.root == TUTTI_ANY_SOURCE ? "any rank" : "rank " + std::to_string(op.root);
-    return text + (op.p2p_tag == TUTTI_ANY_TAG ? ", any tag" : ", tag " + std::to_string(op.p2p_tag));
+    char text[96];
+    tti_message_describe(&op, text, sizeof(text));
+    return text;
 }
 
 /* Under the lock. The group has failed with p.error: ends all open requests. */
@@ -30,12 +28,7 @@ void Messages::end_all(Posting &p, tutti_status status)
 void Messages::end_late(Posting &p)
 {
     const auto late = std::find_if(p.requests.begin(), p.requests.end(), [](const Request &r) { return !r.done; });
-    const int64_t elapsed = (tti_now_ns() - p.begun_ns) / 1000000;
-    tti_error_set(&p.error, TUTTI_TIMEOUT, "%s: rank %d waited %" PRId64 " ms, the deadline was %" PRId64 " ms",
-                  text_of(*late->op).c_str(), group_.rank, elapsed, p.timeout_ms);
-    p.error.suspect = late->op->root;
-    p.error.elapsed_ms = elapsed;
-    p.error.scope = TUTTI_SCOPE_GROUP;
+    tti_message_late(&p.error, late->op, group_.rank, p.begun_ns, p.timeout_ms);
     group_.fail(p.error);
     end_all(p, TUTTI_TIMEOUT);
 }
@@ -168,21 +161,7 @@ tutti_status Messages::result(Posting &p, tutti_error *error)
         if (status != TUTTI_OK || r.status == TUTTI_OK) {
             continue;
         }
-        const std::string what = text_of(*r.op);
-        status = r.status;
-        if (status == TUTTI_MISMATCH) {
-            tti_error_set(&p.error, status,
-                          "%s: the message from rank %d has %" PRId64
-                          " elements of %s, the tensor holds %zu of %s; the "
-                          "message stays receivable",
-                          what.c_str(), r.received.source, r.received.count, tutti_dtype_name(r.received.dtype),
-                          r.op->count, tutti_dtype_name(r.op->dtype));
-        } else if (status == TUTTI_CANCELLED) {
-            tti_error_set(&p.error, status, "%s: cancelled by rank %d before it began", what.c_str(), group_.rank);
-        } else {
-            tti_error_set(&p.error, status, "%s: %s", what.c_str(), tutti_status_string(status));
-        }
-        p.error.suspect = r.received.size != 0 ? r.received.source : r.op->root;
+        status = tti_message_failure(&p.error, r.op, r.status, &r.received, group_.rank);
     }
     if (status != TUTTI_OK) {
         *error = p.error;

@@ -12,7 +12,6 @@
  */
 #include "backends/mpi/plugin/messages/postings.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "backends/mpi/plugin/failure.h"
@@ -21,19 +20,7 @@
 #include "backends/mpi/plugin/poll_loop.h"
 #include "base/clock.h"
 #include "base/error.h"
-
-static void describe(const tutti_op *op, char *text, size_t capacity)
-{
-    char peer[24] = "any rank";
-    char tag[24] = "any tag";
-    if (op->root != TUTTI_ANY_SOURCE) {
-        snprintf(peer, sizeof(peer), "rank %d", op->root);
-    }
-    if (op->p2p_tag != TUTTI_ANY_TAG) {
-        snprintf(tag, sizeof(tag), "tag %d", op->p2p_tag);
-    }
-    snprintf(text, capacity, "%s %s, %s", op->kind == TUTTI_OP_SEND ? "send to" : "recv from", peer, tag);
-}
+#include "engine/p2p/message_rules.h"
 
 /* With the lock: the group has failed with p->error, so all open requests end. */
 static void end_all(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_status status)
@@ -47,18 +34,11 @@ static void end_all(struct tti_mpi_group *g, struct tti_mpi_posting *p, tutti_st
 /* With the lock: the deadline has passed with requests open. */
 static void time_out(struct tti_mpi_group *g, struct tti_mpi_posting *p)
 {
-    char what[96];
     const struct tti_mpi_request *first = p->requests; /* that is not done: there is one, as the posting is open */
     while (first->done) {
         first++;
     }
-    describe(first->op, what, sizeof(what));
-    const int64_t elapsed = (tti_now_ns() - p->begun_ns) / 1000000;
-    tti_error_set(&p->error, TUTTI_TIMEOUT, "%s: rank %d waited %lld ms, the deadline was %lld ms", what, g->rank,
-                  (long long)elapsed, (long long)p->timeout_ms);
-    p->error.suspect = first->op->root;
-    p->error.elapsed_ms = elapsed;
-    p->error.scope = TUTTI_SCOPE_GROUP;
+    tti_message_late(&p->error, first->op, g->rank, p->begun_ns, p->timeout_ms);
     tti_mpi_fail(g, &p->error);
     end_all(g, p, TUTTI_TIMEOUT);
 }
@@ -123,24 +103,14 @@ static tutti_status first_failure(struct tti_mpi_group *g, struct tti_mpi_postin
 {
     for (size_t i = 0; i < p->count; i++) {
         const struct tti_mpi_request *r = &p->requests[i];
-        char what[96];
         if (r->status == TUTTI_OK) {
             continue;
         }
-        describe(r->op, what, sizeof(what));
-        if (r->status == TUTTI_MISMATCH) {
-            tti_error_set(&p->error, TUTTI_MISMATCH,
-                          "%s: the message from rank %d has %lld elements of %s, the tensor holds %zu of %s; the "
-                          "message stays receivable",
-                          what, r->info.source, (long long)r->info.count, tutti_dtype_name(r->info.dtype), r->op->count,
-                          tutti_dtype_name(r->op->dtype));
-        } else if (r->status == TUTTI_CANCELLED) {
-            tti_error_set(&p->error, TUTTI_CANCELLED, "%s: cancelled by rank %d before it began", what, g->rank);
-        } else if (r->status != TUTTI_BACKEND && r->status != TUTTI_PEER_LEFT) { /* those have a sentence already */
-            tti_error_set(&p->error, r->status, "%s: %s", what, tutti_status_string(r->status));
+        if (r->status == TUTTI_BACKEND || r->status == TUTTI_PEER_LEFT) { /* those have a sentence already */
+            p->error.suspect = r->info.size ? r->info.source : r->op->root;
+            return r->status;
         }
-        p->error.suspect = r->info.size ? r->info.source : r->op->root;
-        return r->status;
+        return tti_message_failure(&p->error, r->op, r->status, &r->info, g->rank);
     }
     return TUTTI_OK;
 }

@@ -18,6 +18,7 @@
 #include "backends/mpi/plugin/profile.h"
 #include "base/error.h"
 #include "base/kept_memory.h"
+#include "engine/p2p/message_rules.h"
 #include "tensor/dtype.h"
 
 bool tti_mpi_messages_init(struct tti_mpi_messages *m, int size)
@@ -166,8 +167,7 @@ static int start_data(struct tti_mpi_group *g, struct tti_mpi_request *r, int pe
 
 static bool matches(const tutti_op *op, const struct tti_mpi_envelope *envelope)
 {
-    return (op->root == TUTTI_ANY_SOURCE || op->root == envelope->source) &&
-           (op->p2p_tag == TUTTI_ANY_TAG || op->p2p_tag == envelope->head.tag);
+    return tti_message_taken_by(op, envelope->source, envelope->head.tag);
 }
 
 void tti_mpi_envelope_message(const struct tti_mpi_envelope *envelope, tutti_message *message)
@@ -191,16 +191,11 @@ static bool accept(struct tti_mpi_group *g, struct tti_mpi_request *r, struct tt
     struct tti_mpi_messages *m = &g->messages;
     const struct tti_mpi_envelope_head *head = &envelope->head;
     tutti_op *op = r->op;
-    tutti_status status = TUTTI_OK;
+    int64_t shape[TUTTI_MAX_NDIM];
     r->info = (tutti_message)TUTTI_MESSAGE_INIT;
     tti_mpi_envelope_message(envelope, &r->info);
-    if (op->allocate) {
-        int64_t shape[TUTTI_MAX_NDIM];
-        memcpy(shape, envelope->rest, shape_bytes(head));
-        status = op->allocate(op, &r->info, head->ndim, shape);
-    } else if (op->dtype != head->dtype || op->count < (size_t)r->info.count) {
-        status = TUTTI_MISMATCH;
-    }
+    memcpy(shape, envelope->rest, shape_bytes(head));
+    tutti_status status = tti_message_fits(op, &r->info, head->ndim, shape);
     const bool follows = head->data_tag >= 0;
     if (status == TUTTI_OK && follows) {
         status = make_chunks(r, head->bytes);
