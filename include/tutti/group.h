@@ -74,9 +74,9 @@ TUTTI_API tutti_status tutti_group_split(tutti_group *parent, int32_t color, int
 
 /**
  * Destroys the group. Local: does not wait for other ranks; a rank that still needs this one gets PEER_LEFT. BUSY if an
- * asynchronous operation is pending, an events object watches the group, or another thread or a callback is inside a
- * call on it, for 0.1 s if all lanes are idle, as in tutti_finalize; the error names it. BAD_STATE the second time.
- * Sub-groups are independent.
+ * asynchronous operation is pending (a released one, too: it goes on, so call again later), an events object watches
+ * the group, or another thread or a callback is inside a call on it, for 0.1 s if all lanes are idle, as in
+ * tutti_finalize; the error names it. BAD_STATE the second time. Sub-groups are independent.
  */
 TUTTI_API tutti_status tutti_group_destroy(tutti_group *group, tutti_error *error);
 

@@ -8,7 +8,7 @@ from ctypes import addressof, c_char_p, c_int32, c_size_t, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
 
-from . import _events, _interrupt, _overlap
+from . import _events, _interrupt, _overlap, _persistent, _work
 from ._call import call_struct, deadline_ms, int32, local
 from ._collectives import Collectives
 from ._errors import Error, InvalidArgument, checked, error_of, fail
@@ -204,17 +204,27 @@ class Group(Collectives, Messages):
             fail(status, details)
 
     def destroy(self) -> None:
-        """Ends this rank's use of the group. Busy while operations are pending. Waits for no rank, unless a Bucketer
-        was dropped whose buckets have started.
+        """Ends this rank's use of the group. Busy while operations are pending that have a Work. Waits for those whose
+        Work, Persistent or Bucketer was dropped, else for no rank.
 
         If arrays of `empty` are alive and this is the last group that shares their memory, the group ends when the
         last of them does.
         """
+        _work.end_dropped(self.handle, self._wait_sliced)
+        _persistent.end_dropped(self.handle, self._wait_sliced)
         _events.registry.end(self.handle, self._enter)
         _overlap.registry.end(self.handle, self._enter_unstarted)
         if self._family.close(self.handle):
             self._keep = None
         self.handle = _DESTROYED
+
+    def _wait_sliced(self, wait: Callable[[int], int]) -> None:
+        """An exception of a signal handler ends the wait, and aborts what it waits for."""
+        try:
+            _work.sliced(wait, None)
+        except BaseException:
+            lib.tutti_group_abort(self.handle, None)
+            raise
 
     def __enter__(self) -> Group:
         return self
@@ -245,7 +255,7 @@ class Group(Collectives, Messages):
         status = lib.tutti_work_create(self.handle, a, call, addressof(work))
         if status:
             fail(status, state.error)
-        return Task(work.value or 0, (keep, kept, output), lambda: output)
+        return Task(0, work.value or 0, (keep, kept, output), lambda: output)
 
     # ---- the heap -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
-from . import _heap
+from . import _heap, _persistent, _work
 from ._call import int32
 from ._errors import Busy, Error, checked, fail
 from ._group import Group, open_group
@@ -69,9 +69,12 @@ def join(
 
 
 def finalize() -> None:
-    """Ends this process's use of Tutti: destroys all groups. Busy while operations are pending or heap arrays live."""
+    """Ends this process's use of Tutti: destroys all groups. Busy while operations are pending that have a Work, or
+    heap arrays live. Waits for operations whose Work or Persistent was dropped."""
     if _heap.blocks_alive:
         raise Busy(f"tutti: {_heap.blocks_alive} arrays of Group.empty are alive; delete them before")
+    for module in (_work, _persistent):
+        module.end_dropped(None, lambda wait: _work.sliced(wait, None))
     checked(lib.tutti_finalize)
 
 

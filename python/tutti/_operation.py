@@ -200,7 +200,7 @@ class Operations:
         if status:
             del _starting[id(work)]
             fail(status, state.error)
-        made: Work[Any] = Work(work.value or 0, borrowed, finish or (lambda: output))
+        made: Work[Any] = Work(self.handle, work.value or 0, borrowed, finish or (lambda: output))
         del _starting[id(work)]
         return made
 

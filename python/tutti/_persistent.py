@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ctypes import addressof, c_void_p
-from typing import TYPE_CHECKING, Any, Generic, Optional, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Sequence, TypeVar
 
 from ._call import call_struct, local
 from ._dropped import leak_at_exit
@@ -64,6 +64,14 @@ def _reap() -> None:
             _dropped.append((handle, keep))
         else:
             lib.tutti_persistent_release(handle, None)
+
+
+def end_dropped(group: Optional[int], wait: Callable[[Callable[[int], int]], object]) -> None:
+    """Ends the released objects of a group, or of all, that still run: as end_dropped of _work.py does."""
+    for handle, keep in list(_dropped):
+        if group in (keep[-1].handle, None):
+            wait(lambda limit, handle=handle: int(lib.tutti_persistent_wait(handle, limit, None)))
+    _reap()
 
 
 leak_at_exit(lambda: _dropped)

@@ -12,6 +12,7 @@ import threading
 import time
 import weakref
 from ctypes import addressof, c_int, c_int32, c_int64, c_void_p
+from functools import partial
 from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVar
 
 from ._call import limit_ms, local
@@ -24,21 +25,27 @@ _SLICE_MS = 100  # the main thread runs signal handlers so often while it waits
 T = TypeVar("T")
 
 _running: dict[int, Any] = {}  # handle -> what the operation borrows
-_dropped: list[int] = []  # handles of running operations without a Work
+_dropped: list[tuple[int, int]] = []  # (group, handle) of running operations without a Work
 
 
 def _reap() -> None:
     """Releases dropped works that have ended."""
-    for _ in range(len(_dropped)):
-        try:
-            handle = _dropped.pop(0)
-        except IndexError:
-            return
-        if _has_ended(handle):
-            _running.pop(handle, None)
-            lib.tutti_work_release(handle)
-        else:
-            _dropped.append(handle)
+    for entry in list(_dropped):
+        if _has_ended(entry[1]):
+            try:
+                _dropped.remove(entry)
+            except ValueError:  # another thread has released it
+                continue
+            _running.pop(entry[1], None)
+            lib.tutti_work_release(entry[1])
+
+
+def end_dropped(group: Optional[int], wait: Callable[[Callable[[int], int]], object]) -> None:
+    """Ends the dropped works of a group, or of all: wait(function of the limit in ms). No caller can wait for them."""
+    for owner, handle in list(_dropped):
+        if owner and group in (owner, None):
+            wait(partial(lib.tutti_work_wait, handle))
+    _reap()
 
 
 def _read(function: Any, handle: int, value: Any) -> int:
@@ -54,10 +61,10 @@ def _has_ended(handle: int) -> bool:
     return lib.tutti_work_test(handle, addressof(ended)) != 0 or ended.value != 0
 
 
-def _drop(handle: int) -> None:
+def _drop(group: int, handle: int) -> None:
     """The end of a Work's life. The operation may go on."""
     if handle in _running and not _has_ended(handle):
-        _dropped.append(handle)
+        _dropped.append((group, handle))
         return
     _running.pop(handle, None)
     lib.tutti_work_release(handle)
@@ -82,17 +89,18 @@ def sliced(wait: Callable[[int], int], timeout: Optional[float]) -> int:
 class Work(Generic[T]):
     """An operation that runs. Wait for it by `wait`, or in asyncio by `await work`; both return its output."""
 
-    def __init__(self, handle: int, keep: Any, output: Callable[[], T]):
+    def __init__(self, group: int, handle: int, keep: Any, output: Callable[[], T]):
         if _dropped:
             _reap()
         _running[handle] = keep
+        self._group = group  # 0: destroying the group does not wait for it
         self.handle = handle
         self._output = output
         self._owned = True  # not by a queue
 
     def __del__(self) -> None:
         if self._owned and _drop is not None:
-            _drop(self.handle)
+            _drop(self._group, self.handle)
 
     def test(self) -> bool:
         """Whether the operation has ended. Never waits."""

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import tutti
-from tutti import _group, _heap, _interrupt
+from tutti import _group, _heap, _interrupt, _work
 
 try:
     import numpy as np
@@ -200,7 +200,7 @@ class Arrays(unittest.TestCase):
 class Works(unittest.TestCase):
     def setUp(self):
         self.group = new(lanes=2)
-        self.addCleanup(self.group.destroy)
+        self.addCleanup(lambda: self.group.destroy())
 
     def test_work(self):
         values = np.arange(3.0)
@@ -219,6 +219,39 @@ class Works(unittest.TestCase):
         gc.collect()
         self.group.barrier_async().wait()
         self.assertLess(len(tutti._work._running), 5)
+
+    def test_finalize_dropped(self):
+        """It waits for operations whose Work was dropped."""
+        late, ended, finalized = threading.Event(), threading.Event(), threading.Event()
+        ranks = {"world_size": 2, "backend": "local", "store": "memory:dropped"}
+        sliced = _work.sliced
+
+        def other():
+            group = tutti.init(rank=1, **ranks)
+            late.wait()
+            group.all_reduce(np.ones(1))
+            ended.set()
+            finalized.wait()
+
+        def begin(*arguments):
+            late.set()
+            ended.wait()
+            return sliced(*arguments)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        group = tutti.init(rank=0, **ranks)
+        values = np.ones(1)
+        group.all_reduce_async(values)
+        try:
+            with mock.patch.object(_work, "sliced", begin):
+                tutti.finalize()
+        finally:
+            late.set()
+            finalized.set()
+            thread.join()
+        self.assertEqual(values[0], 2)
+        self.group = new()
 
     def test_callback(self):
         seen = []

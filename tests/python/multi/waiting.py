@@ -15,7 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import tutti
-from tutti import _interrupt
+from tutti import _interrupt, _work
 
 try:
     import numpy as np
@@ -25,7 +25,8 @@ except ImportError:
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background has it ignored
 LIMIT = 300.0  # seconds; passes only if something is broken
 WORLD = tutti.init(timeout=LIMIT, lanes=2) if "TUTTI_TEST_TOKEN" not in os.environ else None
-N, ME = (WORLD.size, WORLD.rank) if WORLD else (0, 0)
+N, ME = (WORLD.size, WORLD.rank) if WORLD else (1, 0)
+RIGHT, LEFT = (ME + 1) % N, (ME - 1) % N
 
 
 def copy(timeout=LIMIT):
@@ -34,7 +35,8 @@ def copy(timeout=LIMIT):
 
 
 PACKAGE = str(Path(tutti.__file__).parent)
-WAITING = {"_run", "_enter", "wait", "_wait_in_slices"}  # functions of the package that call what waits for other ranks
+# Functions of the package that call what waits for other ranks.
+WAITING = {"_run", "_enter", "wait", "sliced", "_wait_in_slices"}
 
 
 SENDERS = []  # threads of interrupt()
@@ -82,6 +84,11 @@ def drop_bucketer(group):
     bucketer = tutti.Bucketer(group, [np.zeros(1)])
     bucketer.ready(0)
     del bucketer
+    group.destroy()
+
+
+def drop_work(group):
+    group.all_reduce_async(np.zeros(1))
     group.destroy()
 
 
@@ -165,6 +172,31 @@ class Waiting(unittest.TestCase):
                 WORLD.barrier(lane=1)
             self.assertEqual(seen[0], N)
 
+    def test_dropped(self):
+        """A group ends with operations whose objects were dropped. Rank 0 waits before the other ranks have begun."""
+        sliced = _work.sliced
+
+        def begin(*arguments):
+            if waits.acquire(blocking=False):
+                WORLD.barrier()
+            return sliced(*arguments)
+
+        for count, start in (
+            (1, lambda group, x: group.all_reduce_async(x)),
+            (1 << 18, lambda group, x: group.all_reduce_async(x)),
+            (1, lambda group, x: group.sendrecv_async(x * N, RIGHT, x, LEFT)),
+            (1, lambda group, x: group.all_reduce_init(x).start()),
+        ):
+            x = np.ones(count)
+            group = copy()
+            waits = threading.Semaphore(1 if ME == 0 else 0)
+            if ME > 0:
+                WORLD.barrier()
+            start(group, x)
+            with mock.patch.object(_work, "sliced", begin):
+                group.destroy()
+            self.assertEqual(x[-1], N)
+
     def test_asyncio(self):
         async def turns():
             """Rank 0 starts its operations after this: when the loops of the others have turned with theirs under way."""
@@ -219,6 +251,9 @@ class Waiting(unittest.TestCase):
 
     def test_interrupt_agree(self):
         self.interrupted(lambda group: group.agree())
+
+    def test_interrupt_dropped(self):
+        self.interrupted(drop_work)
 
     def test_interrupt_bucketer(self):
         self.interrupted(destroy_bucketer)
