@@ -9,9 +9,9 @@
  *     tutti_work_release(work);
  *
  * Common to all `_async` functions:
- *  - They check their arguments as the synchronous form does, and return at once. After an error nothing was started:
- *    there is no work and no callback, and *work is unchanged. After OK there is exactly one end and exactly one
- *    callback.
+ *  - They check their arguments as the synchronous form does, and return at once. NO_RESOURCE if the process has 65,536
+ *    works that run or were not released. After an error nothing was started: there is no work and no callback, and
+ *    *work is unchanged. After OK there is exactly one end and exactly one callback.
  *  - Operations of one lane run in the order of their calls, synchronous ones included. Those of different lanes are
  *    independent. Messages are outside the order of lanes: one never blocks the posting of another.
  *  - Shapes, strides and lists of counts are copied. Data, `message` and `tensor` pointers are borrowed until the end.

@@ -26,19 +26,27 @@
 #include "core/messages/batch.h"
 #include "core/messages/messages.h"
 
+static tutti_status refuse_another(tutti_status why, const char *function, tutti_error *error)
+{
+    return why == TUTTI_NO_MEMORY
+               ? tti_error_set(error, why, "%s: no memory for another asynchronous operation", function)
+               : tti_error_set(error, why,
+                               "%s: %u works of this process run or were not released, and it can have no more; wait "
+                               "for some and release them",
+                               function, TTI_WORKS);
+}
+
 struct tti_work *tti_start_begin(tutti_group *group, tutti_operation operation, const char *function,
                                  const tutti_call *options, tutti_status *status)
 {
-    struct tti_work *w = tti_work_make();
+    tutti_status why = TUTTI_OK;
+    struct tti_work *w = tti_work_make(&why);
     if (!w) {
         struct tti_call c;
         *status = tti_call_begin(&c, group, operation, true, options);
         c.options.callback = NULL; /* nothing has started */
         if (*status == TUTTI_OK) {
-            *status = tti_call_end(&c, tti_error_set(c.error, TUTTI_NO_MEMORY,
-                                                     "%s: no memory for another asynchronous operation; wait for some "
-                                                     "and release them",
-                                                     function));
+            *status = tti_call_end(&c, refuse_another(why, function, c.error));
         }
         return NULL;
     }

@@ -89,6 +89,26 @@ static void refused_for_good(tutti_group *g, tutti_queue *queue)
     EXPECT(allocations == before);
 }
 
+/* Without memory there are only the works that were made before. */
+static void work_refused(tutti_group *g)
+{
+    tutti_error e;
+    tutti_work *works[10 * MEMBERS];
+    tutti_status status = TUTTI_OK;
+    int count = 0;
+    left = 0;
+    while (count < 10 * MEMBERS &&
+           (status = tutti_work_create(g, NULL, TUTTI_CALL(.error = &e), &works[count])) == TUTTI_OK) {
+        count++;
+    }
+    left = -1;
+    EXPECT(status == TUTTI_NO_MEMORY && e.status == TUTTI_NO_MEMORY && strstr(e.message, "no memory for another"));
+    while (count-- > 0) {
+        EXPECT_OK(tutti_work_complete(works[count], TUTTI_OK, NULL, NULL));
+        EXPECT_OK(tutti_work_release(works[count]));
+    }
+}
+
 /* An enqueue needs at most two allocations: a longer array and a member. */
 static void refused(tutti_group *g, tutti_queue *queue)
 {
@@ -124,6 +144,7 @@ static tutti_status rank(tutti_group *g, void *user)
     EXPECT(queue_status == TUTTI_NO_MEMORY && !queue && token_status == TUTTI_NO_MEMORY && !token);
     EXPECT_OK(tutti_queue_create(&queue, &e));
     refused(g, queue);
+    work_refused(g);
     steady(g, queue);
     refused_for_good(g, queue);
     EXPECT_OK(tutti_queue_destroy(queue, &e));

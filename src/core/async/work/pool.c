@@ -16,7 +16,7 @@
 #include "diag/flight.h"
 
 #define BLOCK  32u
-#define BLOCKS 2048u
+#define BLOCKS (TTI_WORKS / BLOCK)
 #define ALIVE  (UINT64_C(1) << 31)
 #define USERS  (ALIVE - 1)
 
@@ -59,10 +59,11 @@ static struct tti_work *take(void)
     return NULL;
 }
 
-static struct tti_work *grow(void)
+static struct tti_work *grow(tutti_status *why)
 {
     struct tti_work *first = NULL;
     tti_fork_mutex_lock(&grow_lock);
+    *why = block_count < BLOCKS ? TUTTI_NO_MEMORY : TUTTI_NO_RESOURCE;
     struct tti_work *block = block_count < BLOCKS ? calloc(BLOCK, sizeof(*block)) : NULL;
     if (block) {
         for (uint32_t i = 0; i < BLOCK; i++) {
@@ -88,10 +89,10 @@ tutti_work *tti_work_handle(const struct tti_work *w)
     return (tutti_work *)(uintptr_t)(generation << 32 | (uint64_t)w->index << 4 | TTI_KIND_WORK);
 }
 
-struct tti_work *tti_work_make(void)
+struct tti_work *tti_work_make(tutti_status *why)
 {
     struct tti_work *w = take();
-    if (!w && !(w = grow())) {
+    if (!w && !(w = grow(why))) {
         return NULL;
     }
     uint64_t generation = (atomic_load_explicit(&w->word, memory_order_relaxed) >> 32) + 1;

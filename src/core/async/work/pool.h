@@ -8,8 +8,11 @@
 
 #include "core/async/work/state.h"
 
-/* A fresh work with two users, its handle and the operation; NULL without memory. Stage MADE. */
-struct tti_work *tti_work_make(void);
+#define TTI_WORKS 65536u /* that a process can have at a time */
+
+/* A fresh work with two users, its handle and the operation; or NULL and why: NO_MEMORY, NO_RESOURCE (TTI_WORKS). Stage
+ * MADE. */
+struct tti_work *tti_work_make(tutti_status *why);
 
 /* Gives a work back that was never started. */
 void tti_work_unmake(struct tti_work *w);
