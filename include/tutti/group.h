@@ -28,8 +28,9 @@ typedef struct tutti_group tutti_group;
  * config.world_size 1: a group of the caller alone, also inside a job. It does not use the job's rendezvous, unless the
  * configuration names a store. A world has at most 65,536 ranks, with `shm` and `local` at most 1,024, with `null` any
  * number.
- * Errors: INVALID_ARGUMENT naming the variable or key; NOT_FOUND (unknown backend; the message lists the known ones);
- * NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks; RANK_TAKEN; MISMATCH (sizes or settings differ).
+ * Errors: INVALID_ARGUMENT naming the variable or key; UNSUPPORTED (too many ranks for the named backend); NOT_FOUND
+ * (unknown backend; the message lists the known ones); NOT_AVAILABLE with the reason; TIMEOUT naming the missing ranks;
+ * RANK_TAKEN; MISMATCH (sizes or settings differ).
  *
  * Fork: the parent stays the rank. The child is no member: the parent's handles return FORKED there, heap memory is a
  * private copy, and the end of the child is no failure. The child may call tutti_init as another rank, or with

@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "core/group/backend/registry.h"
 #include "core/group/group.h"
 #include "core/launchers/world.h"
 #include "core/membership/formation_watch.h"
@@ -83,11 +84,16 @@ static tutti_status find_world(const tutti_config *config, const struct tti_sett
     return TUTTI_OK;
 }
 
-/* The null backend has no rendezvous. */
+/* Before the rendezvous, which the null backend does not have. */
 static tutti_status check_size(const struct tti_world *world, const struct tti_settings *settings, tutti_error *error)
 {
-    if (world->size <= TTI_GROUP_RANKS_MAX || strcasecmp(tti_setting(settings, TTI_SET_BACKEND), "null") == 0) {
-        return TUTTI_OK;
+    const char *wish = tti_setting(settings, TTI_SET_BACKEND);
+    char name[40];
+    if (world->size <= TTI_GROUP_RANKS_MAX || strcasecmp(wish, "null") == 0) {
+        /* An unknown name is an error of the record, so that all ranks get it. */
+        return tti_registry_choice(wish, "cpu", name, sizeof(name), NULL) == TUTTI_OK
+                   ? tti_registry_check_ranks(tutti_backend_find(name), world->size, error)
+                   : TUTTI_OK;
     }
     return tti_error_set(error, TUTTI_INVALID_ARGUMENT, "%s: a world of %d ranks; at most %d can meet at a rendezvous",
                          strcmp(world->family, "config") == 0 ? "config.world_size" : world->family, world->size,

@@ -70,6 +70,14 @@ static void fields(void)
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.rank is -1, but config.world_size is 0", .rank = -1, .backend = "null");
     REFUSED(TUTTI_INVALID_ARGUMENT, "config.world_size: a world of 65537 ranks", .world_size = 65537,
             .store = "memory:too-many", .timeout_ms = 100);
+    REFUSED(TUTTI_UNSUPPORTED, "backend shm takes up to 1024 ranks, not 1025; mpi and gloo take more",
+            .world_size = 1025, .store = "memory:too-many", .backend = "SHM", .timeout_ms = 100);
+    REFUSED(TUTTI_UNSUPPORTED, "backend shm takes up to 1024 ranks, not 1025", .world_size = 1025,
+            .store = "memory:too-many", .backend = "cpu:shm,cuda:nccl", .timeout_ms = 100);
+    REFUSED(TUTTI_UNSUPPORTED, "backend local takes up to 1024 ranks, not 65536", .rank = 7, .world_size = 65536,
+            .store = "memory:too-many", .backend = "mock", .timeout_ms = 100);
+    REFUSED(TUTTI_TIMEOUT, "missing: rank 1, 2, ", .world_size = 1024, .store = "memory:1024", .backend = "shm",
+            .timeout_ms = 100);
     REFUSED(TUTTI_TIMEOUT, "missing: rank 1, 2, ", .world_size = 65536, .store = "memory:many", .timeout_ms = 100);
     REFUSED(TUTTI_TIMEOUT, ", 51, ...", .world_size = 65536, .store = "memory:many", .timeout_ms = 100);
     tutti_config_init(&c);

@@ -60,8 +60,9 @@ static bool can_use(const struct members *m, const tutti_backend *b, int32_t *wi
     return !open;
 }
 
-/* Where the ranks are. */
+/* Where the ranks are, and how many. */
 struct places {
+    int32_t count;
     bool one_process;
     bool one_host;
     bool own_devices; /* no two ranks share a device */
@@ -69,7 +70,7 @@ struct places {
 
 static struct places places_of(const struct tti_hello *all, int size)
 {
-    struct places p = {.one_process = true, .one_host = true, .own_devices = true};
+    struct places p = {.count = size, .one_process = true, .one_host = true, .own_devices = true};
     for (int r = 0; r < size; r++) {
         p.one_host = p.one_host && all[r].host == all[0].host;
         p.one_process = p.one_process && p.one_host && all[r].process.instance == all[0].process.instance;
@@ -129,7 +130,7 @@ static tutti_status choose_named(const struct tti_group_plan *plan, const struct
 
 static struct places places_among(const struct members *m, bool real)
 {
-    struct places p = {.one_process = true, .one_host = true};
+    struct places p = {.count = m->count, .one_process = true, .one_host = true};
     const struct tti_hello *first = &m->all[rank_at(m, 0)];
     for (int32_t i = 0; i < m->count; i++) {
         const struct tti_hello *h = &m->all[rank_at(m, i)];
@@ -142,7 +143,8 @@ static struct places places_among(const struct members *m, bool real)
 static bool fits_places(const tutti_backend *b, const struct places *places)
 {
     return (!(b->capabilities & TUTTI_CAP_ONE_PROCESS) || places->one_process) &&
-           (!(b->capabilities & TUTTI_CAP_ONE_HOST) || places->one_host);
+           (!(b->capabilities & TUTTI_CAP_ONE_HOST) || places->one_host) &&
+           tti_registry_check_ranks(b, places->count, NULL) == TUTTI_OK;
 }
 
 static const tutti_backend *best_part(const struct members *m, bool *unprobed)
@@ -165,7 +167,7 @@ static tutti_status named_part(const struct members *m, const char *wish, const 
     const struct places places = places_among(m, true);
     int32_t without = -1;
     tutti_status status = tti_registry_find(wish, backend, error);
-    if (status != TUTTI_OK) {
+    if (status != TUTTI_OK || (status = tti_registry_check_ranks(*backend, m->count, error)) != TUTTI_OK) {
         return status;
     }
     if ((*backend)->capabilities & (TUTTI_CAP_COMPOSED | TUTTI_CAP_NO_HOST)) {
@@ -342,6 +344,11 @@ bool tti_choose_shm_unused(const struct tti_hello *all, int32_t size, const tutt
     const tutti_backend *shm = tutti_backend_find("shm");
     const struct members members = {.all = all, .count = size};
     bool unprobed = false;
+    tutti_error error;
+    if (places.one_host && shm && tti_registry_check_ranks(shm, size, &error) != TUTTI_OK) {
+        snprintf(text, capacity, "%s", error.message);
+        return true;
+    }
     if (!places.one_host || !shm || can_use(&members, shm, &b, &unprobed) || unprobed) {
         return false;
     }

@@ -26,6 +26,7 @@
 #include "backends/shm/shm.h"
 #include "base/error.h"
 #include "base/process/fork.h"
+#include "engine/memory/layout.h"
 
 #define BACKENDS 32
 
@@ -214,6 +215,16 @@ tutti_status tti_registry_find(const char *name, const tutti_backend **backend, 
         snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "", tutti_backend_at(i)->name);
     }
     return tti_error_set(error, TUTTI_NOT_FOUND, "there is no backend \"%.40s\"; known are: auto, %s", name, known);
+}
+
+tutti_status tti_registry_check_ranks(const tutti_backend *backend, int32_t ranks, tutti_error *error)
+{
+    const bool limited = backend == &tti_backend_shm || backend == &tti_backend_local;
+    if (!limited || ranks <= TTI_MAX_RANKS) {
+        return TUTTI_OK;
+    }
+    return tti_error_set(error, TUTTI_UNSUPPORTED, "backend %s takes up to %d ranks, not %d; mpi and gloo take more",
+                         backend->name, TTI_MAX_RANKS, ranks);
 }
 
 tutti_status tti_registry_choice(const char *text, const char *device, char *name, size_t capacity, tutti_error *error)

@@ -12,6 +12,10 @@ tutti_status tti_registry_choice(const char *text, const char *device, char *nam
 /* tutti_backend_find, or NOT_FOUND with a list of the known ones. */
 tutti_status tti_registry_find(const char *name, const tutti_backend **backend, tutti_error *error);
 
+/* UNSUPPORTED if the backend cannot join so many ranks. The limits of other backends than shm and local are not known
+ * here. */
+tutti_status tti_registry_check_ranks(const tutti_backend *backend, int32_t ranks, tutti_error *error);
+
 /* Whether it can be used here: OK; NOT_AVAILABLE with the reason; or a resource error: this process could not find
  * out. */
 tutti_status tti_registry_probe(const tutti_backend *backend, char *why, size_t capacity);
