@@ -278,6 +278,11 @@ void tti_store_remove_below(struct tti_store *store, const char *prefix)
     }
 }
 
+bool tti_store_lasts(const struct tti_store *store)
+{
+    return store && store->kind->lasts;
+}
+
 bool tti_store_can_pass_fds(const struct tti_store *store)
 {
     return store && store->kind->put_fd != NULL;

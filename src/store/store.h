@@ -77,6 +77,9 @@ tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_er
 bool tti_store_can_remove_below(const struct tti_store *store);
 void tti_store_remove_below(struct tti_store *store, const char *prefix);
 
+/* Whether keys stay in the store when all processes that used it have ended, so that a later job finds them: files do. */
+bool tti_store_lasts(const struct tti_store *store);
+
 /* Descriptor passing: memory and unix. The store keeps a duplicate until `readers` gets have been served. */
 bool tti_store_can_pass_fds(const struct tti_store *store);
 tutti_status tti_store_put_fd(struct tti_store *store, const char *key, int fd, int32_t readers, tutti_error *error);

@@ -186,8 +186,11 @@ static tutti_status publish_hello(struct tti_group *g, const struct tti_hello *o
     if (status == TUTTI_BUSY) {
         status = tti_error_set(error, TUTTI_RANK_TAKEN,
                                "another process has joined this job as rank %d; check RANK and the "
-                               "like, and that no other job uses the same rendezvous",
-                               g->rank);
+                               "like, and that no other job uses the same rendezvous%s",
+                               g->rank,
+                               tti_store_lasts(g->rendezvous.store)
+                                   ? "; if an earlier job was stopped on another machine, name a new directory"
+                                   : "");
     }
     return status;
 }

@@ -10,7 +10,7 @@
  *
  * While the group lives, its keys stay: waiting ranks leave notes there (wait_registry.c). In a store in memory the
  * last rank that destroys the group removes them. Elsewhere they stay as long as the store: a rank that destroys a
- * group must not wait for a server.
+ * group must not wait for a server. In a store that lasts each rank puts `gone`/RANK, so that a later job skips the group.
  *
  * Cost for n members: one or two gets for each of them, and a waiting get for each that is late. After a refusal, each
  * poll of such a wait makes up to n + 1 gets more.
@@ -116,16 +116,17 @@ void tti_rendezvous_forget(struct tti_rendezvous *rendezvous, int32_t rank, int3
     char key[sizeof(rendezvous->name) + 16];
     char record[1];
     size_t length = 0;
-    if (!tti_store_can_remove_below(rendezvous->store)) {
+    const bool removes = tti_store_can_remove_below(rendezvous->store);
+    if (!removes && !tti_store_lasts(rendezvous->store)) {
         return;
     }
     snprintf(key, sizeof(key), "gone/%d", rank);
     tutti_status status = rv->set(rv->self, key, "", 1, NULL);
-    for (int32_t r = 0; r < size && status == TUTTI_OK; r++) {
+    for (int32_t r = 0; removes && r < size && status == TUTTI_OK; r++) {
         snprintf(key, sizeof(key), "gone/%d", r);
         status = rv->get(rv->self, key, record, sizeof(record), &length, 0, NULL);
     }
-    if (status == TUTTI_OK) {
+    if (removes && status == TUTTI_OK) {
         snprintf(key, sizeof(key), "%s/", rendezvous->name);
         tti_store_remove_below(rendezvous->store, key);
     }

@@ -14,7 +14,8 @@ struct tti_rendezvous;
  * largest of them, and may exceed plan->size. `outcome` is the status of the group here. */
 void tti_rendezvous_leave(const struct tti_group_plan *plan, bool is_member, int32_t size, tutti_status outcome);
 
-/* A rank destroys a group that all have had. The last one removes the group's keys, where a store can do so at once. */
+/* A rank destroys a group that all have had. The last one removes the group's keys, where a store can do so at once;
+ * in a store that lasts, the rank records that it has left. */
 void tti_rendezvous_forget(struct tti_rendezvous *rendezvous, int32_t rank, int32_t size);
 
 #endif

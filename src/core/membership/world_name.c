@@ -10,8 +10,11 @@
  * it has seen the old ones end. Then a new process skips the worlds of the process whose place it takes, and those in
  * which nobody lives.
  *
- * Cost: two requests for the first world of a store, then one. A process that is not the first one of its rank reads
- * one record of each rank for each world.
+ * In a store that lasts (file:), every process does so for its first world, since a later job may have more ranks. There
+ * a rank that has destroyed its group counts as ended, too: a process of another machine cannot be checked.
+ *
+ * Cost: two requests for the first world of a store, then one. A process that is not the first one of its rank, or whose
+ * store lasts, reads one record of each rank for each world.
  */
 #include "core/membership/world_name.h"
 
@@ -127,6 +130,17 @@ static tutti_status count_join(struct join_count *joined, tutti_error *error)
     return status;
 }
 
+/* Whether the process of this record has ended, or has destroyed its group in a store that lasts. */
+static bool has_ended(struct tti_store *store, const char *name, int32_t rank, const struct tti_hello *hello)
+{
+    char key[96];
+    char record[1];
+    size_t length = 0;
+    snprintf(key, sizeof(key), "%s/gone/%d", name, rank);
+    return tti_same_host_has_ended(hello) ||
+           (tti_store_lasts(store) && tti_store_get(store, key, record, sizeof(record), &length, 0, NULL) == TUTTI_OK);
+}
+
 /* Whether an earlier process of this rank has left its record in the world, or all processes that have left one have
  * ended. One that has ended is not enough: it may be a rank of the new job, which the others report. */
 static bool is_over(struct tti_store *store, const char *name, int32_t rank, int32_t size)
@@ -140,10 +154,10 @@ static bool is_over(struct tti_store *store, const char *name, int32_t rank, int
         size_t length = 0;
         snprintf(key, sizeof(key), "%s/hello/%d", name, r);
         if (tti_store_get(store, key, &hello, sizeof(hello), &length, 0, NULL) == TUTTI_OK && length == sizeof(hello)) {
-            const bool has_ended = tti_same_host_has_ended(&hello);
-            replaced = r == rank && has_ended;
-            ended += has_ended;
-            others += !has_ended;
+            const bool is_gone = has_ended(store, name, r, &hello);
+            replaced = r == rank && is_gone;
+            ended += is_gone;
+            others += !is_gone;
         }
     }
     return replaced || (ended > 0 && others == 0);
@@ -159,6 +173,7 @@ tutti_status tti_world_name(struct tti_store *store, const char *url, const char
         return TUTTI_OK;
     }
     tutti_status status = know_store(store, rank, &joined.store, &joined.is_successor, error);
+    joined.is_successor |= tti_store_lasts(store);
     status = status == TUTTI_OK ? count_join(&joined, error) : status;
     const bool skips = joined.is_successor && joined.count == 0;
     snprintf(name, capacity, "w%u%s", joined.count, joined.code);

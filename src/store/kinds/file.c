@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file:PATH - a directory on a file system that all ranks see; it is made if it is missing, and stays: it is the
- * user's, and slower ranks may still read. Use a new one for every job.
+ * file:PATH - a directory on a file system that all ranks see; it is made if it is missing, and stays with its keys: it
+ * is the user's, and slower ranks may still read. The ranks of a later job skip the worlds of jobs that are known to
+ * have ended (core/membership/world_name.c).
  *
  * Each key is a file. Its value is written to a draft file and then linked to the key's name. link() is atomic and
  * exclusive, on NFS as well: there, a lost answer can make it report EEXIST although it succeeded, so the number of
@@ -233,6 +234,7 @@ static const struct tti_store_kind file_kind = {
     .get = file_get,
     .remove = file_remove,
     .close = file_close,
+    .lasts = true,
 };
 
 tutti_status tti_store_open_file(const char *rest, struct tti_store **store, tutti_error *error)

@@ -32,9 +32,10 @@ struct tti_store_kind {
     /* NULL, or a return of UNSUPPORTED (no memory for a long reply): ranges are read key by key. */
     tutti_status (*get_range)(struct tti_store *store, struct tti_store_range *range, int64_t timeout_ms,
                               tutti_error *error);
-    bool (*served_here)(const struct tti_store *store);                                 /* NULL: never */
-    int64_t (*refused_count)(const struct tti_store *store);                            /* NULL: always 0 */
-    void (*fail)(struct tti_store *store, tutti_status status);                         /* NULL: there is no server */
+    bool lasts;                                                 /* its keys stay when all processes have ended */
+    bool (*served_here)(const struct tti_store *store);         /* NULL: never */
+    int64_t (*refused_count)(const struct tti_store *store);    /* NULL: always 0 */
+    void (*fail)(struct tti_store *store, tutti_status status); /* NULL: there is no server */
     void (*set_response_timeout)(struct tti_store *store, int64_t response_timeout_ms); /* NULL: there is no server */
     void (*close)(struct tti_store *store);
 };

@@ -8,7 +8,6 @@
 #include "init_processes.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,6 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "remove_folder.h"
 #include "repetitions.h"
 #include "store_table.h"
 
@@ -219,25 +219,6 @@ static int free_port(void)
     close(fd);
     EXPECT(port != 0);
     return port;
-}
-
-/* Removes the store's folder. It holds values only: no drafts, no folders. */
-static void remove_folder(const char *path)
-{
-    DIR *folder = opendir(path);
-    int values = 0;
-    for (struct dirent *d = folder ? readdir(folder) : NULL; d; d = readdir(folder)) {
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0) {
-            EXPECT(d->d_name[0] != '.');
-            EXPECT(unlinkat(dirfd(folder), d->d_name, 0) == 0);
-            values++;
-        }
-    }
-    EXPECT(folder && values > 0);
-    if (folder) {
-        closedir(folder);
-    }
-    EXPECT(rmdir(path) == 0);
 }
 
 /* The setting `name` separates worlds at the same callbacks, also where one rank has made more of them than others. */
