@@ -114,13 +114,22 @@ check_line err "$incomplete SIGTERM\$" "a failed job whose output is not read be
 check_no_line err restarting "a failed job whose output is not read before SIGTERM"
 exec 3>&-
 
-# Counters that cannot be written, also after --timeout.
-run_tutti run -n 2 --metrics "$work/none/metrics" true
-check_status 0 "--metrics that cannot be written"
-check_line err "^tutti run: cannot write the metrics to $work/none/metrics: No such file" "--metrics that cannot be written"
-run_tutti run -n 2 --timeout 0.3 --metrics "$work/none/metrics" sleep 60
+# Counters that cannot be written: no rank starts. If the directory goes later, also at --timeout, the job's code stays.
+cannot="^tutti run: cannot write the metrics to"
+for file in "$work/none/metrics" "$work"; do
+    run_tutti run -n 2 --metrics "$file" touch "$work/started"
+    check_status 125 "--metrics that cannot be written"
+    check_count err "$cannot $file: " 1 "--metrics that cannot be written"
+    [ ! -e "$work/started" ] || fail "--metrics that cannot be written: a rank was started"
+done
+mkdir "$work/gone"
+run_tutti run -n 1 --metrics "$work/gone/metrics" rmdir "$work/gone"
+check_status 0 "--metrics in a directory that is removed"
+check_line err "$cannot $work/gone/metrics: No such file" "--metrics in a directory that is removed"
+mkdir "$work/gone"
+run_tutti run -n 1 --timeout 8 --metrics "$work/gone/metrics" sh -c 'rmdir "$0"; exec sleep 60' "$work/gone"
 check_status 124 "--metrics that cannot be written after --timeout"
-check_line err "^tutti run: cannot write the metrics to" "--metrics that cannot be written after --timeout"
+check_line err "$cannot" "--metrics that cannot be written after --timeout"
 
 # Standard input: rank 0 has it, the other ranks have none.
 printf 'first\nsecond\n' | "$tutti" run -n 2 sh -c 'while read -r line; do echo "got $line"; done; echo end' \

@@ -101,6 +101,37 @@ static FILE *open_in_place(const char *path)
     return fopen(path, "we");
 }
 
+/* Creates the file that later takes the name `path`. NULL with errno, or *beside is its name, to be freed. */
+static FILE *create_beside(const char *path, char **beside)
+{
+    if (asprintf(beside, "%s.%d", path, (int)getpid()) < 0) {
+        *beside = NULL;
+        errno = ENOMEM;
+        return NULL;
+    }
+    unlink(*beside); /* left by an earlier process of the same number; fopen below never writes to another file there */
+    return fopen(*beside, "wxe");
+}
+
+bool tti_record_metrics_writable(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        errno = EISDIR; /* links, terminals and pipes are not opened before the end: a pipe may have no reader yet */
+        return !(stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+    }
+    char *beside = NULL;
+    FILE *out = create_beside(path, &beside);
+    const int code = errno;
+    if (out) {
+        fclose(out);
+        unlink(beside);
+    }
+    free(beside);
+    errno = code;
+    return out != NULL;
+}
+
 bool tti_record_metrics_file(const char *path, const struct tti_rank_record *records, size_t count)
 {
     struct stat st;
@@ -108,12 +139,7 @@ bool tti_record_metrics_file(const char *path, const struct tti_rank_record *rec
         return write_to(open_in_place(path), records, count);
     }
     char *beside = NULL;
-    if (asprintf(&beside, "%s.%d", path, (int)getpid()) < 0) {
-        errno = ENOMEM;
-        return false;
-    }
-    unlink(beside); /* left by an earlier process of the same number; fopen below never writes to another file there */
-    FILE *out = fopen(beside, "wxe");
+    FILE *out = create_beside(path, &beside);
     const bool made = out != NULL;
     const bool good = write_to(out, records, count) && rename(beside, path) == 0;
     if (made && !good) {

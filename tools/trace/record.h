@@ -57,5 +57,7 @@ void tti_record_chrome(FILE *out, const struct tti_rank_record *records, size_t 
  * terminal or a pipe. False: with errno. */
 void tti_record_metrics(FILE *out, const struct tti_rank_record *records, size_t count);
 bool tti_record_metrics_file(const char *path, const struct tti_rank_record *records, size_t count);
+/* Whether that file can be made. It is left as it is. False: with errno. */
+bool tti_record_metrics_writable(const char *path);
 
 #endif

@@ -123,8 +123,8 @@ void tti_report_hang(struct tti_job *job)
 
 void tti_report_metrics(struct tti_job *job)
 {
-    const char *path = job->options->metrics_file;
     const int count = job->started;
+    const char *path = count > 0 ? job->options->metrics_file : NULL;
     struct tti_rank_record *records = path ? calloc((size_t)count + 1, sizeof(*records)) : NULL;
     for (int i = 0; records && i < count; i++) {
         read_record(job, i, &records[i]);

@@ -23,6 +23,7 @@
 #include "run/process/descriptor_limit.h"
 #include "run/process/environment.h"
 #include "run/process/launch.h"
+#include "trace/record.h"
 
 static bool fail(struct tti_job *job, int code)
 {
@@ -175,6 +176,9 @@ bool tti_job_start(struct tti_job *job, const char *path)
     }
     if (options->trace_dir && !make_directories(options->trace_dir)) {
         return fail_system(job, "create the directory", options->trace_dir);
+    }
+    if (options->metrics_file && !tti_record_metrics_writable(options->metrics_file)) {
+        return fail_system(job, "write the metrics to", options->metrics_file);
     }
     for (int rank = 0; rank < options->ranks; rank++) {
         struct tti_spawn spawn = {
