@@ -38,4 +38,14 @@ done
 find . | grep -v __pycache__ | sort >"$work/after"
 check_equal "$(cat "$work/after")" "$(cat "$work/before")" "nothing is made"
 
+# Without a terminal a build says what it does before each step, which may take minutes.
+mkdir "$work/bin"
+printf '#!/bin/sh\necho "cmake $1"\n' >"$work/bin/cmake"
+chmod +x "$work/bin/cmake"
+PATH=$work/bin:$PATH JOBS=3 run_script scripts/build release
+check_status 0 "scripts/build"
+check_equal "$(cut -c1-40 "$work/out")" "build: configuring build (release)
+build: compiling build with 3 jobs; take
+cmake --build" "scripts/build without a terminal"
+
 finish
