@@ -18,7 +18,7 @@ function(tutti_add_objects target)
 endfunction()
 
 tutti_add_objects(tutti_objects ${library_sources})
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backends/plugin.c APPEND PROPERTY COMPILE_DEFINITIONS
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backends/plugin_file.c APPEND PROPERTY COMPILE_DEFINITIONS
     TTI_LIBRARY_FOLDER="${CMAKE_INSTALL_LIBDIR}")
 
 # The kernels: the same files once per instruction set, chosen between at run time. No contraction to fused

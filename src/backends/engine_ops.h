@@ -48,32 +48,4 @@ tutti_status tti_ops_peer_status(void *state, int32_t rank, tutti_error *error);
     (TUTTI_CAP_RANK_ORDER | TUTTI_CAP_ROUND_ONCE | TUTTI_CAP_SAME_BITS | TUTTI_CAP_CHECKS_CALLS | TUTTI_CAP_CANCEL |   \
      TUTTI_CAP_ONE_HOST | TUTTI_CAP_RECOVER | TUTTI_CAP_GROW)
 
-/* The value of a setting by its key, or NULL: as in tutti_open_info. */
-typedef const char *(*tti_setting_function)(const void *settings, const char *key);
-
-/* The thresholds that the settings "engine.*" fix. */
-void tti_ops_tuning_overrides(tti_setting_function setting, const void *settings,
-                              struct tti_tuning_overrides *overrides);
-
-/* What the thresholds follow from, beside the size of the group. Fixed layout: it is sent between processes. */
-struct tti_cpu_counts {
-    int32_t job;   /* of the launcher */
-    int32_t rank;  /* of rank 0 */
-    int32_t quota; /* 0: none */
-    int32_t threads;
-};
-struct tti_tuning_basis {
-    struct tti_tuning_overrides overrides;
-    struct tti_profile profile;
-    struct tti_cpu_counts cpus;
-};
-void tti_ops_tuning_basis(const tutti_open_info *info, bool threads, struct tti_tuning_basis *basis);
-void tti_ops_tuning_of(const struct tti_tuning_basis *basis, int size, struct tti_tuning *tuning);
-
-/* tti_ops_tuning: the thresholds of a group, from its size, the settings and the profile of this machine. Only rank 0
- * calls it; the first call in a process may take some milliseconds. tti_ops_options: the options that the settings
- * fix. */
-void tti_ops_tuning(const tutti_open_info *info, bool threads, struct tti_tuning *tuning);
-void tti_ops_options(const tutti_open_info *info, struct tti_engine_options *options);
-
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <tutti/backend.h>
 
-#include "backends/engine_ops.h"
+#include "backends/engine_settings.h"
 #include "backends/nccl/library/options.h"
 #include "info/info.h"
 #include "kernels/kernels.h"
@@ -104,8 +104,9 @@ static void gather_tuning(struct tti_info *info, bool again)
     } else {
         tti_calibrate(tti_calibrate_mode(tti_setting(settings, TTI_SET_ENGINE_CALIBRATE)), &info->calibration);
     }
+    const tutti_open_info open = {.setting = tti_setting_by_key, .settings = settings};
     struct tti_tuning_overrides overrides;
-    tti_ops_tuning_overrides(tti_setting_by_key, settings, &overrides);
+    tti_tuning_overrides_from_settings(&open, &overrides);
     for (int i = 0; i < TTI_INFO_SIZES; i++) {
         tti_tuning_fit(tti_info_ranks(i), (int)tti_cpu_count(), &info->calibration.profile, &overrides,
                        &info->tunings[i]);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "backends/engine_ops.h"
+#include "backends/engine_settings.h"
 #include "backends/record.h"
 #include "base/error.h"
 #include "base/process/fork.h"
@@ -187,8 +188,10 @@ static tutti_status join_region(const tutti_open_info *info, struct region **reg
     const tutti_rendezvous *rv = info->rendezvous;
     struct region_record a = {.pid = getpid()};
     if (info->rank == 0) {
+        struct tti_tuning_basis basis;
         struct tti_tuning tuning;
-        tti_ops_tuning(info, true, &tuning);
+        tti_tuning_basis_measure(info, true, &basis);
+        tti_tuning_from_basis(&basis, info->world_size, &tuning);
         struct tti_layout layout =
             tti_layout_make(info->world_size, info->lanes, tuning.stage, tuning.stage_far, tuning.stage_small);
         tutti_status status = region_create(&layout, &tuning, region, error);
@@ -239,7 +242,7 @@ static tutti_status open_group(const tutti_open_info *info, void **state, tutti_
                                              .segments = segments,
                                              .doorbell = s->region->memory,
                                              .threads = true};
-        tti_ops_options(info, &options);
+        tti_engine_options_from_settings(info, &options);
         status = tti_engine_create(&options, &s->common.engine, error);
         if (status != TUTTI_OK) {
             region_release(s->region);

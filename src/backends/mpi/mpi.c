@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 #include "backends/mpi/choose.h"
-#include "backends/plugin.h"
+#include "backends/plugin_file.h"
+#include "backends/plugin_front.h"
 
 static int32_t available(char *why, size_t capacity);
 static tutti_status open_group(const tutti_open_info *info, void **state, tutti_error *error);

@@ -105,7 +105,7 @@ void tti_root_tuning(struct tti_root *root, int size, struct tti_tuning *tuning)
     if (fitted) {
         *tuning = fitted->tuning;
     } else {
-        tti_ops_tuning_of(&root->tuning, size, tuning);
+        tti_tuning_from_basis(&root->tuning, size, tuning);
         struct tti_fitted_tuning *kept = malloc(sizeof(*kept)); /* without memory the next group fits it again */
         if (kept) {
             *kept = (struct tti_fitted_tuning){.next = root->fitted, .size = size, .tuning = *tuning};

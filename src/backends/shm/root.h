@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backends/engine_ops.h"
+#include "backends/engine_settings.h"
 #include "backends/shm/segment.h"
 #include "engine/memory/layout.h"
 

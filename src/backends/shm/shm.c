@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "backends/engine_ops.h"
+#include "backends/engine_settings.h"
 #include "backends/record.h"
 #include "backends/shm/group.h"
 #include "backends/shm/heap/alloc.h"
@@ -324,7 +325,7 @@ struct terms {
 static bool are_usable(const struct terms *terms, int size)
 {
     struct tti_tuning from_basis;
-    tti_ops_tuning_of(&terms->basis, size, &from_basis);
+    tti_tuning_from_basis(&terms->basis, size, &from_basis);
     return tti_tuning_is_valid(size, &terms->tuning) && tti_tuning_is_valid(size, &from_basis);
 }
 
@@ -335,8 +336,8 @@ static tutti_status agree(const tutti_open_info *info, struct terms *terms, tutt
         if (getrandom(&terms->nonce, sizeof(terms->nonce), 0) != sizeof(terms->nonce)) {
             return tti_error_system(error, errno, "no random number for the group");
         }
-        tti_ops_tuning_basis(info, false, &terms->basis);
-        tti_ops_tuning_of(&terms->basis, info->world_size, &terms->tuning);
+        tti_tuning_basis_measure(info, false, &terms->basis);
+        tti_tuning_from_basis(&terms->basis, info->world_size, &terms->tuning);
         return rv->set(rv->self, "terms", terms, sizeof(*terms), error);
     }
     const tutti_status status = tti_record_get(info, 0, "terms", terms, sizeof(*terms), deadline_of(info), error);
@@ -364,7 +365,7 @@ static tutti_status start_engine(const tutti_open_info *info, const struct tti_t
                                          .segments = s->bases,
                                          .doorbell = root->doorbell.base,
                                          .commit = commit};
-    tti_ops_options(info, &options);
+    tti_engine_options_from_settings(info, &options);
     root->spin_ns = options.spin_ns;
     root->yield_ns = options.yield_ns;
     const tutti_status status = tti_shm_engine_create(&options, s, error);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/plugin.h"
+#include "backends/plugin_file.h"
 #include "core/launchers/plugin/pmix.h"
 
 static bool is_served(void)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plug-in files that belong to Tutti: finding and opening them. */
-#ifndef TTI_BACKENDS_PLUGIN_H
-#define TTI_BACKENDS_PLUGIN_H
+/* A backend that a plug-in file carries out. */
+#ifndef TTI_BACKENDS_PLUGIN_FRONT_H
+#define TTI_BACKENDS_PLUGIN_FRONT_H
 
 #include <limits.h>
 #include <stdbool.h>
 #include <tutti/backend.h>
 
-/*
- * Finds the file `name` in the folders of TUTTI_PLUGIN_PATH (separated by colons). If that is not set, the folders are
- * beside the library or program that contains this code: tutti/plugins (installed library), lib/tutti/plugins (build
- * tree), and the library folder of an installed program. False: there is no such file, and `searched` lists the
- * folders.
- */
-bool tti_plugin_find(const char *name, char *path, size_t capacity, char *searched, size_t searched_capacity);
-
-/* A backend in front of a plug-in file. */
 struct tti_plugin_front {
     const char *backend;    /* "gloo" */
     tutti_backend_ops *ops; /* its table: stubs until the plug-in is open, then the functions of the plug-in */
