@@ -26,6 +26,7 @@
 #include "engine/wait/publish.h"
 #include "kernels/dispatch.h"
 #include "kernels/wire_format.h"
+#include "tensor/solo.h"
 
 /* Keeps rare code out of the functions that every small call runs, and their parts in. */
 #define TTI_RARE __attribute__((noinline))
@@ -196,7 +197,10 @@ TTI_RARE static tutti_status run_solo(struct tti_lane *lane, const tutti_op *op)
         return tti_error_set(lane->error, TUTTI_CANCELLED, "rank 0 has cancelled this %s (call %llu of lane %d)",
                              tutti_operation_name(op->kind), (unsigned long long)lane->call, lane->index);
     }
-    return op->failed != TUTTI_OK ? op->failed : tti_run_solo(lane, op);
+    if (op->failed == TUTTI_OK) {
+        tti_run_solo(op);
+    }
+    return op->failed;
 }
 
 TTI_RARE static tutti_status run_large(struct tti_lane *lane, const tutti_op *op)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "kernels/kernels.h"
+#include "tensor/solo.h"
 
 #define RECORDS 1024
 
@@ -68,15 +68,6 @@ static void record(struct null_state *s, tutti_op *op)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The fold of this rank's input alone, as the engine does it in a group of one rank. */
-static void reduce_alone(const tutti_op *op)
-{
-    const void *source = op->src;
-    const struct tti_fold fold = {
-        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? &op->scale : NULL};
-    tti_fold(op->dst, &source, 1, op->count, &fold);
-}
-
 static tutti_status run(void *state, tutti_op *op, tutti_error *error)
 {
     if (op->failed != TUTTI_OK) {
@@ -85,8 +76,8 @@ static tutti_status run(void *state, tutti_op *op, tutti_error *error)
     }
     record(state, op);
     const bool reduces = op->kind == TUTTI_OP_ALL_REDUCE || op->kind == TUTTI_OP_REDUCE;
-    if (reduces && op->count > 0 && op->dst) { /* only the root of a reduce has an output */
-        reduce_alone(op);
+    if (reduces && op->dst) { /* only the root of a reduce has an output */
+        tti_run_solo(op);
     }
     return TUTTI_OK;
 }

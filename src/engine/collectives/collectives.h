@@ -11,7 +11,6 @@
 
 #include "engine/lane.h"
 
-tutti_status tti_run_solo(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_run_barrier(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_run_all_reduce(struct tti_lane *lane, const tutti_op *op);
 tutti_status tti_run_reduce(struct tti_lane *lane, const tutti_op *op);

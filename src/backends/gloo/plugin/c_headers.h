@@ -23,6 +23,7 @@ extern "C" {
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 #include "tensor/parts.h"
+#include "tensor/solo.h"
 }
 
 #pragma GCC diagnostic pop

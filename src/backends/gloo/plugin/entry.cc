@@ -149,7 +149,10 @@ static tutti_status gloo_run(void *state, tutti_op *op, tutti_error *error)
             return status;
         }
         if (g->size == 1) {
-            return op->failed != TUTTI_OK ? op->failed : tti::run_alone(op);
+            if (op->failed == TUTTI_OK) {
+                tti_run_solo(op);
+            }
+            return op->failed;
         }
         Call c(*g, op, error);
         const bool reduces =

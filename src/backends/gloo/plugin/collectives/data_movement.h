@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives without a reduction, and all collectives of a group of one rank. */
+/* Collectives without a reduction. */
 #ifndef TTI_BACKENDS_GLOO_PLUGIN_DATA_MOVEMENT_H
 #define TTI_BACKENDS_GLOO_PLUGIN_DATA_MOVEMENT_H
 
@@ -9,8 +9,6 @@ namespace tti
 {
 
 tutti_status run_data_movement(Call &c);
-/* In a group of one rank, which has no connections. */
-tutti_status run_alone(const tutti_op *op);
 
 } // namespace tti
 

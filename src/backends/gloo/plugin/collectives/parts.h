@@ -33,12 +33,6 @@ class Parts
         return base_ ? base_ + offset(rank) : nullptr;
     }
 
-    /* Whether `alone` is the part itself. */
-    bool is_at(int rank, const void *alone) const
-    {
-        return at(rank) == alone && (are_whole() || width(rank) == p_.pitch);
-    }
-
     void copy_out(int rank, unsigned char *to) const
     {
         for (size_t row = 0; row < p_.outer && width(rank) > 0; row++) {

@@ -18,6 +18,7 @@
 #include "kernels/kernels.h"
 #include "tensor/dtype.h"
 #include "tensor/parts.h"
+#include "tensor/solo.h"
 
 /* to = from times the factor of the call. */
 static void scale(const struct tti_mpi_call *c, const struct tti_mpi_fold *fold, void *to, const void *from,
@@ -134,18 +135,6 @@ static tutti_status direct(struct tti_mpi_call *c, const struct tti_mpi_fold *fo
     return status;
 }
 
-/* A group of one: the factor applies, and the result has the same form as in a larger group. */
-static tutti_status alone(const struct tti_mpi_call *c, const void *from)
-{
-    const tutti_op *op = c->op;
-    const struct tti_fold how = {
-        .dtype = op->dtype, .op = op->redop, .scales = op->redop == TUTTI_PREMUL_SUM ? &op->scale : NULL};
-    if (op->count > 0) {
-        tti_fold(op->dst, &from, 1, op->count, &how);
-    }
-    return TUTTI_OK;
-}
-
 /* For the call cache: an all_reduce that is one blocking call of MPI leaves the arguments in the op (collectives.c). */
 static void prepare(struct tti_mpi_call *c, const struct tti_mpi_fold *fold)
 {
@@ -160,7 +149,8 @@ tutti_status tti_mpi_run_all_reduce(struct tti_mpi_call *c)
 {
     struct tti_mpi_fold fold;
     if (c->group->size == 1) {
-        return alone(c, c->op->src);
+        tti_run_solo(c->op);
+        return TUTTI_OK;
     }
     if (c->op->kind == TUTTI_OP_ALL_REDUCE && !c->blocking) {
         return tti_mpi_run_direct_all_reduce(c);
@@ -296,7 +286,8 @@ tutti_status tti_mpi_run_reduce_scatter(struct tti_mpi_call *c)
     const tutti_parts *p = &op->send_parts;
     struct tti_mpi_fold fold;
     if (c->group->size == 1) {
-        return alone(c, op->src);
+        tti_run_solo(op);
+        return TUTTI_OK;
     }
     tti_mpi_fold_of(op, c->group->size, &fold);
     if (!fold.wide && !fold.scaled && p->outer <= 1 && !p->counts && op->count <= INT_MAX / (size_t)c->group->size) {
