@@ -5,24 +5,15 @@
  */
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <tutti/tutti.h>
 
+#include "mpi/expect.h"
 #include "time_limits.h"
 
 #define ROUNDS 12
 
 static tutti_group *world;
 static pthread_barrier_t together;
-
-static void expect(int holds, const char *what, const tutti_error *error)
-{
-    if (!holds) {
-        fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error->status), error->message);
-        exit(1);
-    }
-}
 
 /* Creates groups of the world's ranks in this order. No other thread of the rank creates them. */
 static void make_groups(const int32_t *order, int32_t size)
@@ -66,6 +57,7 @@ int main(int argc, char **argv)
     expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = LONG_MS, .settings = settings), &world, &error) ==
                TUTTI_OK,
            "init", &error);
+    rank = tutti_group_rank(world);
     const int32_t size = tutti_group_size(world);
     expect(size <= 64 && pthread_barrier_init(&together, NULL, 2) == 0 &&
                pthread_create(&thread, NULL, make_reversed, NULL) == 0,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
-static int rank;
+static int rank = -1; /* in the world; set by the program */
 
 static inline void expect(int holds, const char *what, const tutti_error *error)
 {

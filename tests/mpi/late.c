@@ -5,22 +5,13 @@
  * the records of all ranks arrive. Afterwards the process ends as usual. The program does not use MPI itself, so it
  * runs under every MPI.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <tutti/tutti.h>
 
+#include "mpi/expect.h"
 #include "time_limits.h"
 
 #define ROUNDS 20 /* the late ranks enter at slightly different moments each time */
-
-static void expect(int holds, const char *what, const tutti_error *error)
-{
-    if (!holds) {
-        fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error->status), error->message);
-        exit(1);
-    }
-}
 
 static void be_early(tutti_group *world)
 {
@@ -29,7 +20,6 @@ static void be_early(tutti_group *world)
     const int64_t one = 1;
     float value = 1;
     DLTensor t = tutti_tensor_1d(&value, &one, TUTTI_F32);
-    const int rank = tutti_group_rank(world);
     tutti_status status = tutti_group_split(world, 0, rank, NULL, &g, &error);
     expect(status == TUTTI_OK, "split", &error);
     if (rank == 0) {
@@ -56,8 +46,8 @@ int main(void)
     float *values = calloc((size_t)count, sizeof(*values));
     tutti_status status = tutti_init(TUTTI_CONFIG(.backend = "mpi", .timeout_ms = LONG_MS), &world, &error);
     expect(status == TUTTI_OK && values, "init", &error);
+    rank = tutti_group_rank(world);
     const int size = tutti_group_size(world);
-    const int rank = tutti_group_rank(world);
     status = tutti_group_split(world, 0, rank, NULL, &g, &error);
     expect(status == TUTTI_OK, "split", &error);
     DLTensor t = tutti_tensor_1d(values, &count, TUTTI_F32);

@@ -5,17 +5,10 @@
  * use MPI itself.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
 
-static void expect(int holds, const char *what, const tutti_error *error)
-{
-    if (!holds) {
-        fprintf(stderr, "FAILED: %s: %s: %s\n", what, tutti_status_name(error->status), error->message);
-        exit(1);
-    }
-}
+#include "mpi/expect.h"
 
 static void expect_refused(const char *setting, const char *named)
 {
@@ -71,7 +64,6 @@ static void work(tutti_group *g)
     static float to[1000];
     const int64_t counts[] = {1000, 3, 10, 20, 7};
     const int32_t size = tutti_group_size(g);
-    const int32_t rank = tutti_group_rank(g);
     const int64_t joined = 10 * size;
     tutti_error error;
     DLTensor large = tensor(from, &counts[0]);
@@ -108,8 +100,9 @@ static void run(const char *const *settings)
     tutti_group *g = NULL;
     tutti_error error;
     expect(tutti_init(TUTTI_CONFIG(.backend = "mpi", .settings = settings), &g, &error) == TUTTI_OK, "init", &error);
+    rank = tutti_group_rank(g);
     work(g);
-    if (tutti_group_rank(g) == 0) {
+    if (rank == 0) {
         tutti_group_describe(g, text, sizeof(text), NULL, NULL);
         printf("%s", text);
         fflush(stdout);
