@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Monotonic time, and waiting for another thread of the test. */
-#ifndef TUTTI_TESTS_CLOCK_H
-#define TUTTI_TESTS_CLOCK_H
+#ifndef TESTS_CLOCK_H
+#define TESTS_CLOCK_H
 
 #include <sched.h>
 #include <stdatomic.h>

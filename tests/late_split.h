@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank that calls tutti_group_split when the others have given up, for threads and for processes. */
-#ifndef TUTTI_TESTS_LATE_SPLIT_H
-#define TUTTI_TESTS_LATE_SPLIT_H
+#ifndef TESTS_LATE_SPLIT_H
+#define TESTS_LATE_SPLIT_H
 
 #include <stdio.h>
 #include <string.h>

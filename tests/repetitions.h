@@ -3,8 +3,8 @@
  * How often a test repeats a random step. A sanitizer makes a step up to ten times as slow, and finds in the first
  * steps of each kind what it can find: there, a test takes a quarter of them, and all of them with TUTTI_TEST_ALL=1.
  */
-#ifndef TUTTI_TESTS_REPETITIONS_H
-#define TUTTI_TESTS_REPETITIONS_H
+#ifndef TESTS_REPETITIONS_H
+#define TESTS_REPETITIONS_H
 
 #include <stdbool.h>
 #include <stdlib.h>

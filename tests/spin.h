@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A delay of some instructions, so that two threads race at another moment in every round. */
-#ifndef TUTTI_TESTS_SPIN_H
-#define TUTTI_TESTS_SPIN_H
+#ifndef TESTS_SPIN_H
+#define TESTS_SPIN_H
 
 #include <stdatomic.h>
 #include <stdint.h>

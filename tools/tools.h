@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sub-commands of `tutti`. Each takes its own argument vector (argv[0] is for messages: "tutti run") and returns
  * the exit code of the process. */
-#ifndef TTI_TOOLS_H
-#define TTI_TOOLS_H
+#ifndef TOOLS_TOOLS_H
+#define TOOLS_TOOLS_H
 
 #include <stdbool.h>
 

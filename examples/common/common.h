@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Small things that every file of the example needs: the end of the program after an error, time and random numbers. */
-#ifndef EXAMPLE_COMMON_H
-#define EXAMPLE_COMMON_H
+#ifndef EXAMPLES_COMMON_COMMON_H
+#define EXAMPLES_COMMON_COMMON_H
 
 #include <stdint.h>
 #include <tutti/tutti.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What people see during a long computation: a bar on a terminal, some of its lines anywhere else. */
-#ifndef EXAMPLE_PROGRESS_H
-#define EXAMPLE_PROGRESS_H
+#ifndef EXAMPLES_COMMON_PROGRESS_H
+#define EXAMPLES_COMMON_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdio.h>

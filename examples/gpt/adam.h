@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The optimiser: AdamW (Loshchilov & Hutter 2019), after the gradients have been cut to a length of 1 at most. */
-#ifndef GPT_ADAM_H
-#define GPT_ADAM_H
+#ifndef EXAMPLES_GPT_ADAM_H
+#define EXAMPLES_GPT_ADAM_H
 
 #include "model/parameters.h"
 #include "parallel.h"

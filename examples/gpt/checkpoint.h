@@ -12,8 +12,8 @@
  * A writer fills NAME.part, syncs it to the disk, and renames it. So NAME is the old checkpoint or the new one, also
  * after a crash or with a full disk.
  */
-#ifndef GPT_CHECKPOINT_H
-#define GPT_CHECKPOINT_H
+#ifndef EXAMPLES_GPT_CHECKPOINT_H
+#define EXAMPLES_GPT_CHECKPOINT_H
 
 #include "model/parameters.h"
 #include "model/shape.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data parallelism: the sum of all gradients over the replicas, while the backward pass goes on (docs/overlap.md). */
-#ifndef GPT_GRADIENTS_H
-#define GPT_GRADIENTS_H
+#ifndef EXAMPLES_GPT_GRADIENTS_H
+#define EXAMPLES_GPT_GRADIENTS_H
 
 #include "model/model.h"
 

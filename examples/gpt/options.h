@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line. A mistake in it is no end of the program here: all ranks find the same one, and rank 0 prints
  * it. */
-#ifndef GPT_OPTIONS_H
-#define GPT_OPTIONS_H
+#ifndef EXAMPLES_GPT_OPTIONS_H
+#define EXAMPLES_GPT_OPTIONS_H
 
 #include "model/shape.h"
 

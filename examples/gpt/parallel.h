@@ -20,8 +20,8 @@
  * The first error is kept, as in a FILE: later communication does nothing, so its results are undefined. The caller
  * reads `status` when a step is over.
  */
-#ifndef GPT_PARALLEL_H
-#define GPT_PARALLEL_H
+#ifndef EXAMPLES_GPT_PARALLEL_H
+#define EXAMPLES_GPT_PARALLEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

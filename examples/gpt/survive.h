@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Training that goes on when ranks die: the others load the last checkpoint with a new split. */
-#ifndef GPT_SURVIVE_H
-#define GPT_SURVIVE_H
+#ifndef EXAMPLES_GPT_SURVIVE_H
+#define EXAMPLES_GPT_SURVIVE_H
 
 #include "train.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Text as tokens: each byte of UTF-8 is one token, so the vocabulary has 256 entries and needs no table. */
-#ifndef GPT_TEXT_H
-#define GPT_TEXT_H
+#ifndef EXAMPLES_GPT_TEXT_H
+#define EXAMPLES_GPT_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

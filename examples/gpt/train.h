@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Training on a text: each sequence is a part of it, and each token's target is the token behind it. */
-#ifndef GPT_TRAIN_H
-#define GPT_TRAIN_H
+#ifndef EXAMPLES_GPT_TRAIN_H
+#define EXAMPLES_GPT_TRAIN_H
 
 #include "adam.h"
 #include "common/progress.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Proofs that a split model is the same model. */
-#ifndef GPT_VERIFY_H
-#define GPT_VERIFY_H
+#ifndef EXAMPLES_GPT_VERIFY_H
+#define EXAMPLES_GPT_VERIFY_H
 
 #include "options.h"
 

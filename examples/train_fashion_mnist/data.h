@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fashion-MNIST: grey images of 28 x 28 pixels and a label 0..9 for each. */
-#ifndef EXAMPLE_DATA_H
-#define EXAMPLE_DATA_H
+#ifndef EXAMPLES_TRAIN_FASHION_MNIST_DATA_H
+#define EXAMPLES_TRAIN_FASHION_MNIST_DATA_H
 
 #include <stdbool.h>
 #include <stddef.h>

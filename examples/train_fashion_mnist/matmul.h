@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef EXAMPLE_MATMUL_H
-#define EXAMPLE_MATMUL_H
+#ifndef EXAMPLES_TRAIN_FASHION_MNIST_MATMUL_H
+#define EXAMPLES_TRAIN_FASHION_MNIST_MATMUL_H
 
 #include <stdint.h>
 

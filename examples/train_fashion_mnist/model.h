@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A network of dense layers, 784-256-128-10: a rounded ReLU between them, softmax and cross entropy at the end. */
-#ifndef EXAMPLE_MODEL_H
-#define EXAMPLE_MODEL_H
+#ifndef EXAMPLES_TRAIN_FASHION_MNIST_MODEL_H
+#define EXAMPLES_TRAIN_FASHION_MNIST_MODEL_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data-parallel training: every rank holds the whole model and computes the gradients of its share of each batch. */
-#ifndef EXAMPLE_TRAIN_H
-#define EXAMPLE_TRAIN_H
+#ifndef EXAMPLES_TRAIN_FASHION_MNIST_TRAIN_H
+#define EXAMPLES_TRAIN_FASHION_MNIST_TRAIN_H
 
 #include "common/progress.h"
 #include "data.h"

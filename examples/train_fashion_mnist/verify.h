@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Proofs that the parallel training did what it should. */
-#ifndef EXAMPLE_VERIFY_H
-#define EXAMPLE_VERIFY_H
+#ifndef EXAMPLES_TRAIN_FASHION_MNIST_VERIFY_H
+#define EXAMPLES_TRAIN_FASHION_MNIST_VERIFY_H
 
 #include "train.h"
 

@@ -4,8 +4,8 @@
  * that tti_error_set returns the status that it is given, which is never OK; without that it follows paths on which a
  * function has failed and its caller goes on. This file declares it.
  */
-#ifndef TTI_SCRIPTS_LINTERS_TIDY_H
-#define TTI_SCRIPTS_LINTERS_TIDY_H
+#ifndef SCRIPTS_LINTERS_TIDY_H
+#define SCRIPTS_LINTERS_TIDY_H
 
 #include "../../src/base/error.h"
 

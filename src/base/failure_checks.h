@@ -3,8 +3,8 @@
  * Whether calls poll for failures: always, except in the build that bench/checks_cost.c compares with. That
  * build omits every poll inside a call; liveness monitor, deadlines and the comparison of calls stay.
  */
-#ifndef TTI_BASE_CHECKS_H
-#define TTI_BASE_CHECKS_H
+#ifndef TTI_BASE_FAILURE_CHECKS_H
+#define TTI_BASE_FAILURE_CHECKS_H
 
 #ifdef TUTTI_NO_FAULT_CHECKS
 #define TTI_FAULT_CHECKS 0

@@ -10,8 +10,8 @@
  * Folders, from bottom to top: wait, failure, memory, arrival, collectives; p2p beside the last two. engine.c, which
  * creates the engine, and run.c, which runs collectives, are on top.
  */
-#ifndef TTI_ENGINE_H
-#define TTI_ENGINE_H
+#ifndef TTI_ENGINE_ENGINE_H
+#define TTI_ENGINE_ENGINE_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Loops over arrays that fold several sources into one. Each loop is written once and compiled for each instruction
  * set. The best set of this CPU is chosen at the first call. */
-#ifndef TTI_KERNELS_H
-#define TTI_KERNELS_H
+#ifndef TTI_KERNELS_KERNELS_H
+#define TTI_KERNELS_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>

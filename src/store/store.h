@@ -4,8 +4,8 @@
  * functions per kind: memory (threads of one process), unix (processes of one host), tcp, file, and the caller's own
  * callbacks. All functions may be called from any thread.
  */
-#ifndef TTI_STORE_H
-#define TTI_STORE_H
+#ifndef TTI_STORE_STORE_H
+#define TTI_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  * same rows; the ranks agree on all that decides how they continue (the number of iterations, whether something
  * failed).
  */
-#ifndef TTI_BENCH_BENCH_H
-#define TTI_BENCH_BENCH_H
+#ifndef TOOLS_BENCH_BENCH_H
+#define TOOLS_BENCH_BENCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

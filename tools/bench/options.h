@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of `tutti bench`. */
-#ifndef TTI_BENCH_OPTIONS_H
-#define TTI_BENCH_OPTIONS_H
+#ifndef TOOLS_BENCH_OPTIONS_H
+#define TOOLS_BENCH_OPTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

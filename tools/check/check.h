@@ -10,8 +10,8 @@
  * Everything a rank needs to know about the others' data it computes: an input is a function of (seed, case, rank,
  * index), so expectations need no communication that could hide the very fault they look for.
  */
-#ifndef TTI_CHECK_CHECK_H
-#define TTI_CHECK_CHECK_H
+#ifndef TOOLS_CHECK_CHECK_H
+#define TOOLS_CHECK_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of contents of the suite. */
-#ifndef TTI_CHECK_COLLECTIVES_H
-#define TTI_CHECK_COLLECTIVES_H
+#ifndef TOOLS_CHECK_COLLECTIVES_H
+#define TOOLS_CHECK_COLLECTIVES_H
 
 #include "check/check.h"
 #include "check/plan.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What to run: a collective has traits, a plan says with which tensors and options it is called. */
-#ifndef TTI_CHECK_PLAN_H
-#define TTI_CHECK_PLAN_H
+#ifndef TOOLS_CHECK_PLAN_H
+#define TOOLS_CHECK_PLAN_H
 
 #include "check/check.h"
 

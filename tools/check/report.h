@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_CHECK_REPORT_H
-#define TTI_CHECK_REPORT_H
+#ifndef TOOLS_CHECK_REPORT_H
+#define TOOLS_CHECK_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

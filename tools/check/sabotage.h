@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_CHECK_SABOTAGE_H
-#define TTI_CHECK_SABOTAGE_H
+#ifndef TOOLS_CHECK_SABOTAGE_H
+#define TOOLS_CHECK_SABOTAGE_H
 
 #include "check/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ends the program when its rank hangs. */
-#ifndef TTI_CHECK_WATCHDOG_H
-#define TTI_CHECK_WATCHDOG_H
+#ifndef TOOLS_CHECK_WATCHDOG_H
+#define TOOLS_CHECK_WATCHDOG_H
 
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
  *
  * Any thread may call; copies of one arena run one at a time.
  */
-#ifndef TTI_TOOLS_DEVICE_ARENA_H
-#define TTI_TOOLS_DEVICE_ARENA_H
+#ifndef TOOLS_COMMON_DEVICE_ARENA_H
+#define TOOLS_COMMON_DEVICE_ARENA_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For sub-commands with --device: is there one, and how do ranks agree on numbers while the group works on a device. */
-#ifndef TTI_TOOLS_DEVICES_H
-#define TTI_TOOLS_DEVICES_H
+#ifndef TOOLS_COMMON_DEVICES_H
+#define TOOLS_COMMON_DEVICES_H
 
 #include <stdbool.h>
 #include <tutti/group.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_TOOLS_EXIT_CODES_H
-#define TTI_TOOLS_EXIT_CODES_H
+#ifndef TOOLS_COMMON_EXIT_CODES_H
+#define TOOLS_COMMON_EXIT_CODES_H
 
 /* Exit codes of `tutti run` itself, as shells and timeout(1) use them. */
 #define TTI_EXIT_TIMEOUT        124

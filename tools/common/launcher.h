@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* For sub-commands that need ranks: are we one already, how many would we start, with which backend, and start them. */
-#ifndef TTI_TOOLS_LAUNCHER_H
-#define TTI_TOOLS_LAUNCHER_H
+#ifndef TOOLS_COMMON_LAUNCHER_H
+#define TOOLS_COMMON_LAUNCHER_H
 
 #include <stdbool.h>
 #include <tutti/group.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Command lines. A function ends the program with TTI_EXIT_USAGE if the text is not what the option takes. Which member
  * gets the value stands in a switch of each sub-command: a table of offsets would lose the types. */
-#ifndef TTI_TOOLS_OPTIONS_H
-#define TTI_TOOLS_OPTIONS_H
+#ifndef TOOLS_COMMON_OPTIONS_H
+#define TOOLS_COMMON_OPTIONS_H
 
 #include <argp.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Questions to /proc. */
-#ifndef TTI_TOOLS_PROCESS_H
-#define TTI_TOOLS_PROCESS_H
+#ifndef TOOLS_COMMON_PROCESS_H
+#define TOOLS_COMMON_PROCESS_H
 
 #include <dirent.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finding a program as the shell does, and why it cannot be executed. */
-#ifndef TTI_TOOLS_PROGRAM_H
-#define TTI_TOOLS_PROGRAM_H
+#ifndef TOOLS_COMMON_PROGRAM_H
+#define TOOLS_COMMON_PROGRAM_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Names of wires, for options and results. */
-#ifndef TTI_TOOLS_WIRE_H
-#define TTI_TOOLS_WIRE_H
+#ifndef TOOLS_COMMON_WIRE_H
+#define TOOLS_COMMON_WIRE_H
 
 #include "kernels/wire_format.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `tutti info`: facts of this machine and of the library. gather.c and system.c collect, text.c and json.c print. */
-#ifndef TTI_TOOLS_INFO_H
-#define TTI_TOOLS_INFO_H
+#ifndef TOOLS_INFO_INFO_H
+#define TOOLS_INFO_INFO_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_IDENTITY_H
-#define TTI_RUN_IDENTITY_H
+#ifndef TOOLS_RUN_IDENTITY_H
+#define TOOLS_RUN_IDENTITY_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the command line of `tutti run` says. */
-#ifndef TTI_RUN_OPTIONS_H
-#define TTI_RUN_OPTIONS_H
+#ifndef TOOLS_RUN_OPTIONS_H
+#define TOOLS_RUN_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

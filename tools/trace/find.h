@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where records come from: see find.c. Each function adds the records that it finds. If it finds none, it returns false
  * and the end of a sentence. */
-#ifndef TTI_TOOLS_TRACE_FIND_H
-#define TTI_TOOLS_TRACE_FIND_H
+#ifndef TOOLS_TRACE_FIND_H
+#define TOOLS_TRACE_FIND_H
 
 #include "trace/record.h"
 

@@ -11,8 +11,8 @@
  *
  * Suspects are ranks for which others wait and that wait for none or cannot run. Without a suspect there is a cycle.
  */
-#ifndef TTI_TOOLS_TRACE_HANG_H
-#define TTI_TOOLS_TRACE_HANG_H
+#ifndef TOOLS_TRACE_HANG_H
+#define TOOLS_TRACE_HANG_H
 
 #include "trace/snapshot.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by `tutti trace` and the reports of `tutti run`: records of ranks, and the functions that write them. */
-#ifndef TTI_TOOLS_TRACE_RECORD_H
-#define TTI_TOOLS_TRACE_RECORD_H
+#ifndef TOOLS_TRACE_RECORD_H
+#define TOOLS_TRACE_RECORD_H
 
 #include <stdbool.h>
 #include <stdio.h>

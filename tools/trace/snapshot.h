@@ -7,8 +7,8 @@
  *
  * A group that is being opened counts as a running operation of the kind TUTTI_OP_INIT or similar.
  */
-#ifndef TTI_TOOLS_TRACE_SNAPSHOT_H
-#define TTI_TOOLS_TRACE_SNAPSHOT_H
+#ifndef TOOLS_TRACE_SNAPSHOT_H
+#define TOOLS_TRACE_SNAPSHOT_H
 
 #include "base/process/proc.h"
 #include "diag/record.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A generated text against the same model on one rank, and against the forward pass of the training. */
-#ifndef GPT_CHECK_H
-#define GPT_CHECK_H
+#ifndef EXAMPLES_GPT_INFERENCE_CHECK_H
+#define EXAMPLES_GPT_INFERENCE_CHECK_H
 
 #include "generate.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How long a token takes, engine by engine, with random weights in the shapes of known models. */
-#ifndef GPT_DECODE_H
-#define GPT_DECODE_H
+#ifndef EXAMPLES_GPT_INFERENCE_DECODE_H
+#define EXAMPLES_GPT_INFERENCE_DECODE_H
 
 #include "options.h"
 

@@ -4,8 +4,8 @@
  * values of the tokens before, so a token costs one pass over all weights. With L layers and hidden width H it has
  * 2 L + 1 all_reduces of H floats, and an all_gather of one candidate of each rank.
  */
-#ifndef GPT_DECODER_H
-#define GPT_DECODER_H
+#ifndef EXAMPLES_GPT_INFERENCE_DECODER_H
+#define EXAMPLES_GPT_INFERENCE_DECODER_H
 
 #include "model/parameters.h"
 #include "model/shape.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An engine in the decode benchmark: a group over a backend, which decodes with weights that all engines share. */
-#ifndef GPT_ENGINE_H
-#define GPT_ENGINE_H
+#ifndef EXAMPLES_GPT_INFERENCE_ENGINE_H
+#define EXAMPLES_GPT_INFERENCE_ENGINE_H
 
 #include "decoder.h"
 

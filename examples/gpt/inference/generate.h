@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Continues a prompt by a trained model. */
-#ifndef GPT_GENERATE_H
-#define GPT_GENERATE_H
+#ifndef EXAMPLES_GPT_INFERENCE_GENERATE_H
+#define EXAMPLES_GPT_INFERENCE_GENERATE_H
 
 #include "decoder.h"
 #include "options.h"

@@ -3,8 +3,8 @@
  * Weights of f32 or bf16, and their product with one vector: what decoding does with each weight, once a token. The
  * time is that of reading the weights; bf16 halves it.
  */
-#ifndef GPT_WEIGHTS_H
-#define GPT_WEIGHTS_H
+#ifndef EXAMPLES_GPT_INFERENCE_WEIGHTS_H
+#define EXAMPLES_GPT_INFERENCE_WEIGHTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

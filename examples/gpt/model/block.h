@@ -3,8 +3,8 @@
  * One block: x += attention(norm(x)), then x += MLP(norm(x)). Attention and MLP are tensor-parallel regions, each
  * between a column-parallel and a row-parallel layer; norms and sums lie between the regions.
  */
-#ifndef GPT_BLOCK_H
-#define GPT_BLOCK_H
+#ifndef EXAMPLES_GPT_MODEL_BLOCK_H
+#define EXAMPLES_GPT_MODEL_BLOCK_H
 
 #include "layers/attention.h"
 #include "parallel.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The model: embedding, blocks, norm, head and loss, forward and backward, as one rank computes its part of it. */
-#ifndef GPT_MODEL_H
-#define GPT_MODEL_H
+#ifndef EXAMPLES_GPT_MODEL_MODEL_H
+#define EXAMPLES_GPT_MODEL_MODEL_H
 
 #include "block.h"
 #include "parallel.h"

@@ -9,8 +9,8 @@
  * the end to the beginning, so each part can be summed over the replicas while the next one is computed. The matrices
  * of query, key and value, and those of gate and up, are neighbours: one product computes all of their outputs.
  */
-#ifndef GPT_PARAMETERS_H
-#define GPT_PARAMETERS_H
+#ifndef EXAMPLES_GPT_MODEL_PARAMETERS_H
+#define EXAMPLES_GPT_MODEL_PARAMETERS_H
 
 #include "shape.h"
 

@@ -3,8 +3,8 @@
  * The sizes of a model: a GPT (Radford et al. 2019) whose blocks are Llama's (Touvron et al. 2023), with RMS norm, a
  * gated MLP, as many heads of keys as wanted, and no biases; positions are learned.
  */
-#ifndef GPT_SHAPE_H
-#define GPT_SHAPE_H
+#ifndef EXAMPLES_GPT_MODEL_SHAPE_H
+#define EXAMPLES_GPT_MODEL_SHAPE_H
 
 #include <stdbool.h>
 #include <stddef.h>

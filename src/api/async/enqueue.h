@@ -4,8 +4,8 @@
  * the stream, and a stream that waits for its end. The synchronous form releases the handle at once. No caller then
  * gets the operation's failure, so the group fails with it (core/async/work/stage.c).
  */
-#ifndef TTI_API_ENQUEUE_H
-#define TTI_API_ENQUEUE_H
+#ifndef TTI_API_ASYNC_ENQUEUE_H
+#define TTI_API_ASYNC_ENQUEUE_H
 
 #include <stdbool.h>
 #include <tutti/work.h>

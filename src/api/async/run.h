@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Common to the functions that start operations and wait for them: deadline.c and limit.c. */
-#ifndef TTI_API_RUN_H
-#define TTI_API_RUN_H
+#ifndef TTI_API_ASYNC_RUN_H
+#define TTI_API_ASYNC_RUN_H
 
 #include <stdbool.h>
 #include <tutti/work.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checks that the work of a tutti_start_function has the given options. */
-#ifndef TTI_API_START_VERIFY_H
-#define TTI_API_START_VERIFY_H
+#ifndef TTI_API_ASYNC_START_VERIFY_H
+#define TTI_API_ASYNC_START_VERIFY_H
 
 #include <stdbool.h>
 #include <tutti/work.h>

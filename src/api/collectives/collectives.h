@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What other files use of the collectives with equal parts: names and checks by kind, and all_gather for Tutti's own
  * data. */
-#ifndef TTI_API_COLLECTIVES_H
-#define TTI_API_COLLECTIVES_H
+#ifndef TTI_API_COLLECTIVES_COLLECTIVES_H
+#define TTI_API_COLLECTIVES_COLLECTIVES_H
 
 #include "api/check.h"
 #include "core/call/cache/signature.h"

@@ -3,8 +3,8 @@
  * Joined tensors: the output of a gather, the input of a scatter, both sides of an all_to_all. These functions check
  * that a part and its joined tensor fit, and compute the place of every rank's part (tutti_parts in tutti/backend.h).
  */
-#ifndef TTI_API_PARTS_H
-#define TTI_API_PARTS_H
+#ifndef TTI_API_COLLECTIVES_PARTS_H
+#define TTI_API_COLLECTIVES_PARTS_H
 
 #include "api/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The blocks of tutti_alloc, and the objects that keep tensors in them from call to call. */
-#ifndef TTI_API_BLOCKS_H
-#define TTI_API_BLOCKS_H
+#ifndef TTI_API_GROUP_BLOCKS_H
+#define TTI_API_GROUP_BLOCKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

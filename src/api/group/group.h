@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Common to the functions on groups. */
-#ifndef TTI_API_GROUP_H
-#define TTI_API_GROUP_H
+#ifndef TTI_API_GROUP_GROUP_H
+#define TTI_API_GROUP_GROUP_H
 
 #include "core/group/group_state.h"
 

@@ -3,8 +3,8 @@
  * Which threads are joining a world or a group that grows. They use no group yet by which tutti_finalize could find
  * them.
  */
-#ifndef TTI_API_JOINING_H
-#define TTI_API_JOINING_H
+#ifndef TTI_API_GROUP_JOINING_H
+#define TTI_API_GROUP_JOINING_H
 
 #include <stdbool.h>
 #include <tutti/status.h>

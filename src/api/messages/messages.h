@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Common to messages.c and probe.c. */
-#ifndef TTI_API_MESSAGES_H
-#define TTI_API_MESSAGES_H
+#ifndef TTI_API_MESSAGES_MESSAGES_H
+#define TTI_API_MESSAGES_MESSAGES_H
 
 #include "api/check.h"
 #include "core/messages/transfer.h"

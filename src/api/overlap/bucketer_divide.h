@@ -4,8 +4,8 @@
  * first. The order in a bucket is that of the gradients' index, on every rank. A rank whose gradients are adjacent uses
  * their memory as the bucket; others pack them. Ranks need not do the same.
  */
-#ifndef TTI_API_BUCKETER_H
-#define TTI_API_BUCKETER_H
+#ifndef TTI_API_OVERLAP_BUCKETER_DIVIDE_H
+#define TTI_API_OVERLAP_BUCKETER_DIVIDE_H
 
 #include "api/check.h"
 #include "api/overlap/overlap.h"

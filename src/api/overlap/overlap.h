@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Common to the patterns of tutti/overlap.h: ending works, and errors that name the part that failed. */
-#ifndef TTI_API_OVERLAP_H
-#define TTI_API_OVERLAP_H
+#ifndef TTI_API_OVERLAP_OVERLAP_H
+#define TTI_API_OVERLAP_OVERLAP_H
 
 #include <tutti/overlap.h>
 

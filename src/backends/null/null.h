@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* null: communicates nothing, accepts any rank and size, and records the calls: for tests of group logic. */
-#ifndef TTI_BACKENDS_NULL_H
-#define TTI_BACKENDS_NULL_H
+#ifndef TTI_BACKENDS_NULL_NULL_H
+#define TTI_BACKENDS_NULL_NULL_H
 
 #include <tutti/backend.h>
 

@@ -4,8 +4,8 @@
  * end calls back, so it waits for the callback lock of the work's group. A callback that holds this lock may wait for
  * another group. So no thread of that other group runs the end: it hands the end over and goes on.
  */
-#ifndef TTI_CORE_DEFERRED_ENDS_H
-#define TTI_CORE_DEFERRED_ENDS_H
+#ifndef TTI_CORE_ASYNC_DEFERRED_ENDS_H
+#define TTI_CORE_ASYNC_DEFERRED_ENDS_H
 
 #include "core/async/deferred_ends_state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a group keeps for the ends that callbacks defer. */
-#ifndef TTI_CORE_DEFERRED_ENDS_STATE_H
-#define TTI_CORE_DEFERRED_ENDS_STATE_H
+#ifndef TTI_CORE_ASYNC_DEFERRED_ENDS_STATE_H
+#define TTI_CORE_ASYNC_DEFERRED_ENDS_STATE_H
 
 #include <pthread.h>
 

@@ -7,8 +7,8 @@
  * and remove entries. Entries are in the order of their adding. An entry stays linked while its function runs, so the
  * walk over the others goes on from there.
  */
-#ifndef TTI_CORE_EVENTS_H
-#define TTI_CORE_EVENTS_H
+#ifndef TTI_CORE_ASYNC_EVENTS_H
+#define TTI_CORE_ASYNC_EVENTS_H
 
 #include <stdbool.h>
 #include <tutti/events.h>

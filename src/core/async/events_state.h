@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The listeners and handlers of a group: the part that lies in the group. See events.c. */
-#ifndef TTI_CORE_EVENTS_STATE_H
-#define TTI_CORE_EVENTS_STATE_H
+#ifndef TTI_CORE_ASYNC_EVENTS_STATE_H
+#define TTI_CORE_ASYNC_EVENTS_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

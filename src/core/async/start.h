@@ -5,8 +5,8 @@
  *
  * After an error up to here nothing has happened: the work is freed, and no callback is called.
  */
-#ifndef TTI_CORE_START_H
-#define TTI_CORE_START_H
+#ifndef TTI_CORE_ASYNC_START_H
+#define TTI_CORE_ASYNC_START_H
 
 #include <tutti/work.h>
 

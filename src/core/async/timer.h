@@ -4,8 +4,8 @@
  * operations and tokens with a limit. One thread for the whole process runs them, with all signals blocked; the first
  * timer starts it. A child of a fork has no such thread, and no timer is set there.
  */
-#ifndef TTI_CORE_TIMER_H
-#define TTI_CORE_TIMER_H
+#ifndef TTI_CORE_ASYNC_TIMER_H
+#define TTI_CORE_ASYNC_TIMER_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * It fires once: by tutti_cancel_token_cancel, by its limit, or with its parent. All tokens below it fire with it, and
  * each of their links is notified. A token never becomes unfired.
  */
-#ifndef TTI_CORE_TOKEN_H
-#define TTI_CORE_TOKEN_H
+#ifndef TTI_CORE_ASYNC_TOKEN_H
+#define TTI_CORE_ASYNC_TOKEN_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
  * Protocol (store buffering, so both sides are seq_cst): the notifier raises `doorbell`, then reads `asleep`; the
  * thread sets `asleep`, then reads `doorbell`. One of them sees the other.
  */
-#ifndef TTI_CORE_WORKER_H
-#define TTI_CORE_WORKER_H
+#ifndef TTI_CORE_ASYNC_WORKER_H
+#define TTI_CORE_ASYNC_WORKER_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -9,8 +9,8 @@
  *     ... run it ...
  *     return tti_call_end(&c, status);
  */
-#ifndef TTI_CORE_CALL_H
-#define TTI_CORE_CALL_H
+#ifndef TTI_CORE_CALL_CALL_H
+#define TTI_CORE_CALL_CALL_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

@@ -6,8 +6,8 @@
  *
  * Without check_calls, ranks with different calls on such an engine wait for their deadlines, or get undefined results.
  */
-#ifndef TTI_CORE_COMPARE_H
-#define TTI_CORE_COMPARE_H
+#ifndef TTI_CORE_CALL_COMPARE_H
+#define TTI_CORE_CALL_COMPARE_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

@@ -7,8 +7,8 @@
  * it. A small operation has arrived already when it is opened (the backend's `start`). Then the worker stays asleep
  * until something else needs the lane: see tti_lane_queue_submit.
  */
-#ifndef TTI_CORE_LANE_H
-#define TTI_CORE_LANE_H
+#ifndef TTI_CORE_CALL_LANE_H
+#define TTI_CORE_CALL_LANE_H
 
 #include <stdbool.h>
 #include <tutti/status.h>

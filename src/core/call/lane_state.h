@@ -8,8 +8,8 @@
  * plus the bit WAITING while the queue behind it is not empty. The queue is under a lock and holds waiters: threads
  * with a synchronous call, and works.
  */
-#ifndef TTI_CORE_LANE_STATE_H
-#define TTI_CORE_LANE_STATE_H
+#ifndef TTI_CORE_CALL_LANE_STATE_H
+#define TTI_CORE_CALL_LANE_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -9,8 +9,8 @@
  * All memory for stand-ins is allocated at the call. A rank without memory arrives all the same, as a rank that cannot
  * take part: it gets NO_MEMORY, the others get MISMATCH, which names it, and all stay in step.
  */
-#ifndef TTI_CORE_TASK_H
-#define TTI_CORE_TASK_H
+#ifndef TTI_CORE_CALL_TASK_H
+#define TTI_CORE_CALL_TASK_H
 
 #include "core/call/call.h"
 #include "core/group/group_state.h"

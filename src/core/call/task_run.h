@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The whole of a synchronous collective. */
-#ifndef TTI_CORE_TASK_RUN_H
-#define TTI_CORE_TASK_RUN_H
+#ifndef TTI_CORE_CALL_TASK_RUN_H
+#define TTI_CORE_CALL_TASK_RUN_H
 
 #include <tutti/status.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An all_reduce of f32 whose values are sent in fewer bytes, on any engine: see wire.c. */
-#ifndef TTI_CORE_WIRE_H
-#define TTI_CORE_WIRE_H
+#ifndef TTI_CORE_CALL_WIRE_H
+#define TTI_CORE_CALL_WIRE_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

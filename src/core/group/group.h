@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making and ending a group. */
-#ifndef TTI_CORE_GROUP_H
-#define TTI_CORE_GROUP_H
+#ifndef TTI_CORE_GROUP_GROUP_H
+#define TTI_CORE_GROUP_GROUP_H
 
 #include "core/group/plan.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A group as one rank sees it. Types only, so that every file of the core may include it; group.c makes and ends
  * groups. */
-#ifndef TTI_CORE_GROUP_STATE_H
-#define TTI_CORE_GROUP_STATE_H
+#ifndef TTI_CORE_GROUP_GROUP_STATE_H
+#define TTI_CORE_GROUP_GROUP_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>

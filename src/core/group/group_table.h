@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table from handles to groups: see handles.h. */
-#ifndef TTI_CORE_GROUP_TABLE_H
-#define TTI_CORE_GROUP_TABLE_H
+#ifndef TTI_CORE_GROUP_GROUP_TABLE_H
+#define TTI_CORE_GROUP_GROUP_TABLE_H
 
 #include "core/group/group_state.h"
 #include "core/group/handles.h"

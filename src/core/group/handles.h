@@ -5,8 +5,8 @@
  * whether a call may start, or a destroy may go ahead. A stale handle is noticed, never followed. One table for each
  * type of object.
  */
-#ifndef TTI_CORE_HANDLES_H
-#define TTI_CORE_HANDLES_H
+#ifndef TTI_CORE_GROUP_HANDLES_H
+#define TTI_CORE_GROUP_HANDLES_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

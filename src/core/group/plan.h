@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a group is to become, while its members form it. Types only. */
-#ifndef TTI_CORE_PLAN_H
-#define TTI_CORE_PLAN_H
+#ifndef TTI_CORE_GROUP_PLAN_H
+#define TTI_CORE_GROUP_PLAN_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The users that keep a group from being destroyed. */
-#ifndef TTI_CORE_USERS_H
-#define TTI_CORE_USERS_H
+#ifndef TTI_CORE_GROUP_USERS_H
+#define TTI_CORE_GROUP_USERS_H
 
 #include <tutti/status.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which job of a PMI launcher (hydra: MPICH, Intel MPI) this process belongs to. */
-#ifndef TTI_CORE_HYDRA_H
-#define TTI_CORE_HYDRA_H
+#ifndef TTI_CORE_LAUNCHERS_HYDRA_H
+#define TTI_CORE_LAUNCHERS_HYDRA_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Facts about the job from a PMIx server (Open MPI's mpirun, PRRTE, srun --mpi=pmix). */
-#ifndef TTI_CORE_PMIX_H
-#define TTI_CORE_PMIX_H
+#ifndef TTI_CORE_LAUNCHERS_PMIX_H
+#define TTI_CORE_LAUNCHERS_PMIX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank, world size and store of this process, from the environment that a launcher has set. */
-#ifndef TTI_CORE_WORLD_H
-#define TTI_CORE_WORLD_H
+#ifndef TTI_CORE_LAUNCHERS_WORLD_H
+#define TTI_CORE_LAUNCHERS_WORLD_H
 
 #include <stdbool.h>
 #include <tutti/status.h>

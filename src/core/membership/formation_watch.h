@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling for failures while ranks form a group: see formation_watch.c. */
-#ifndef TTI_CORE_FORMATION_WATCH_H
-#define TTI_CORE_FORMATION_WATCH_H
+#ifndef TTI_CORE_MEMBERSHIP_FORMATION_WATCH_H
+#define TTI_CORE_MEMBERSHIP_FORMATION_WATCH_H
 
 #include <stdbool.h>
 

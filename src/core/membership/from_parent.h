@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Forming a group in the memory that its ranks share already, as members of its parent: see from_parent.c. */
-#ifndef TTI_CORE_FROM_PARENT_H
-#define TTI_CORE_FROM_PARENT_H
+#ifndef TTI_CORE_MEMBERSHIP_FROM_PARENT_H
+#define TTI_CORE_MEMBERSHIP_FROM_PARENT_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* New ranks join a group. The caller has acquired the groups and checked the arguments. */
-#ifndef TTI_CORE_GROW_H
-#define TTI_CORE_GROW_H
+#ifndef TTI_CORE_MEMBERSHIP_GROW_H
+#define TTI_CORE_MEMBERSHIP_GROW_H
 
 #include "core/group/group_state.h"
 

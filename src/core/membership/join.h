@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Forming groups: the world from configuration and environment, and groups out of groups. The caller has checked the
  * arguments. */
-#ifndef TTI_CORE_JOIN_H
-#define TTI_CORE_JOIN_H
+#ifndef TTI_CORE_MEMBERSHIP_JOIN_H
+#define TTI_CORE_MEMBERSHIP_JOIN_H
 
 #include "core/group/group_state.h"
 #include "core/group/plan.h"

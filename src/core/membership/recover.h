@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Revoke, abort, agree and shrink: recovery without lost ranks. The caller has acquired the group and checked the
  * arguments. */
-#ifndef TTI_CORE_RECOVER_H
-#define TTI_CORE_RECOVER_H
+#ifndef TTI_CORE_MEMBERSHIP_RECOVER_H
+#define TTI_CORE_MEMBERSHIP_RECOVER_H
 
 #include "core/group/group_state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A group's keys in the store: every key gets the group's name in front. */
-#ifndef TTI_CORE_RENDEZVOUS_H
-#define TTI_CORE_RENDEZVOUS_H
+#ifndef TTI_CORE_MEMBERSHIP_RENDEZVOUS_H
+#define TTI_CORE_MEMBERSHIP_RENDEZVOUS_H
 
 #include <tutti/backend.h>
 

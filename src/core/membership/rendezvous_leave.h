@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of forming a group: see rendezvous_leave.c. */
-#ifndef TTI_CORE_RENDEZVOUS_LEAVE_H
-#define TTI_CORE_RENDEZVOUS_LEAVE_H
+#ifndef TTI_CORE_MEMBERSHIP_RENDEZVOUS_LEAVE_H
+#define TTI_CORE_MEMBERSHIP_RENDEZVOUS_LEAVE_H
 
 #include <stdbool.h>
 #include <tutti/status.h>

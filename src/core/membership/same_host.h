@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which ranks of a group can share memory, and why others cannot: see same_host.c. */
-#ifndef TTI_CORE_SAME_HOST_H
-#define TTI_CORE_SAME_HOST_H
+#ifndef TTI_CORE_MEMBERSHIP_SAME_HOST_H
+#define TTI_CORE_MEMBERSHIP_SAME_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups from a split: see split.c. The caller has checked the arguments. */
-#ifndef TTI_CORE_SPLIT_H
-#define TTI_CORE_SPLIT_H
+#ifndef TTI_CORE_MEMBERSHIP_SPLIT_H
+#define TTI_CORE_MEMBERSHIP_SPLIT_H
 
 #include "core/group/group_state.h"
 

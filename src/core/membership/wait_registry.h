@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which rank waits in which collective, recorded in the store: for engines that cannot say which rank is missing. */
-#ifndef TTI_CORE_WAIT_REGISTRY_H
-#define TTI_CORE_WAIT_REGISTRY_H
+#ifndef TTI_CORE_MEMBERSHIP_WAIT_REGISTRY_H
+#define TTI_CORE_MEMBERSHIP_WAIT_REGISTRY_H
 
 #include <tutti/backend.h>
 

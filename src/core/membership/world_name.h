@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The name of the next world at a store: see world_name.c. */
-#ifndef TTI_CORE_WORLD_NAME_H
-#define TTI_CORE_WORLD_NAME_H
+#ifndef TTI_CORE_MEMBERSHIP_WORLD_NAME_H
+#define TTI_CORE_MEMBERSHIP_WORLD_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

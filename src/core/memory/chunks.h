@@ -11,8 +11,8 @@
  * Cost: one copy in and one out per byte. Where the engine is slower than the copies, all but the first copy in and the
  * last copy out are hidden behind it.
  */
-#ifndef TTI_CORE_CHUNKS_H
-#define TTI_CORE_CHUNKS_H
+#ifndef TTI_CORE_MEMORY_CHUNKS_H
+#define TTI_CORE_MEMORY_CHUNKS_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

@@ -4,8 +4,8 @@
  * would: until it is freed, or until the last group that shares the pool is gone. Groups made from a group share its
  * pool.
  */
-#ifndef TTI_CORE_MEMORY_H
-#define TTI_CORE_MEMORY_H
+#ifndef TTI_CORE_MEMORY_POOL_H
+#define TTI_CORE_MEMORY_POOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

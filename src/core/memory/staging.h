@@ -4,8 +4,8 @@
  * a device pass through pinned memory of the host, which the device copies from and to by itself. If the engine takes
  * memory of a device only, tensors in host memory pass through memory of the device. They pass in chunks (chunks.h).
  */
-#ifndef TTI_CORE_STAGING_H
-#define TTI_CORE_STAGING_H
+#ifndef TTI_CORE_MEMORY_STAGING_H
+#define TTI_CORE_MEMORY_STAGING_H
 
 #include <tutti/backend.h>
 

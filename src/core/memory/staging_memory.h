@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory for copies of tensors, tensors that are copied as a whole, and events on streams: see staging_memory.c. */
-#ifndef TTI_CORE_STAGING_MEMORY_H
-#define TTI_CORE_STAGING_MEMORY_H
+#ifndef TTI_CORE_MEMORY_STAGING_MEMORY_H
+#define TTI_CORE_MEMORY_STAGING_MEMORY_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

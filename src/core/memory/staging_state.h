@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What staging.c and staging_memory.c keep for a group. */
-#ifndef TTI_CORE_STAGING_STATE_H
-#define TTI_CORE_STAGING_STATE_H
+#ifndef TTI_CORE_MEMORY_STAGING_STATE_H
+#define TTI_CORE_MEMORY_STAGING_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>

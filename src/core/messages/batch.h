@@ -7,8 +7,8 @@
  * Of the call options of a message only `.error` counts, for the checks; `.callback`, `.timeout_ms` and `.lane` are
  * those of tutti_batch_end.
  */
-#ifndef TTI_CORE_BATCH_H
-#define TTI_CORE_BATCH_H
+#ifndef TTI_CORE_MESSAGES_BATCH_H
+#define TTI_CORE_MESSAGES_BATCH_H
 
 #include <stdbool.h>
 

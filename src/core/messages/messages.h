@@ -5,8 +5,8 @@
  * once for large messages, callbacks and descriptors, and for small messages that have not ended after a moment. So a
  * full ring of small messages progresses while their threads are busy.
  */
-#ifndef TTI_CORE_MESSAGES_H
-#define TTI_CORE_MESSAGES_H
+#ifndef TTI_CORE_MESSAGES_MESSAGES_H
+#define TTI_CORE_MESSAGES_MESSAGES_H
 
 #include "core/async/work/state.h"
 #include "core/messages/messages_state.h"

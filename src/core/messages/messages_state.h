@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The asynchronous messages of a group: the list of posted works, and the worker that runs them. See messages.c. */
-#ifndef TTI_CORE_MESSAGES_STATE_H
-#define TTI_CORE_MESSAGES_STATE_H
+#ifndef TTI_CORE_MESSAGES_MESSAGES_STATE_H
+#define TTI_CORE_MESSAGES_MESSAGES_STATE_H
 
 #include "core/async/timer.h"
 #include "core/async/worker.h"

@@ -4,8 +4,8 @@
  * message: the engine waits for it as for any receive, and the message stays. The deadline of a probe is checked here,
  * not by the backend: no other rank takes part, so the group does not fail with it.
  */
-#ifndef TTI_CORE_PROBE_H
-#define TTI_CORE_PROBE_H
+#ifndef TTI_CORE_MESSAGES_PROBE_H
+#define TTI_CORE_MESSAGES_PROBE_H
 
 #include <stdbool.h>
 

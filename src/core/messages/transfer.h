@@ -3,8 +3,8 @@
  * Messages that are ready to run: one for each tutti_send and tutti_recv, two for tutti_sendrecv, all messages of a
  * batch. A transfer owns everything it points to besides the caller's tensor and results.
  */
-#ifndef TTI_CORE_TRANSFER_H
-#define TTI_CORE_TRANSFER_H
+#ifndef TTI_CORE_MESSAGES_TRANSFER_H
+#define TTI_CORE_MESSAGES_TRANSFER_H
 
 #include "core/call/call.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A list of works that are waited for together: see tutti/queue.h. */
-#ifndef TTI_CORE_QUEUE_H
-#define TTI_CORE_QUEUE_H
+#ifndef TTI_CORE_QUEUE_QUEUE_H
+#define TTI_CORE_QUEUE_QUEUE_H
 
 #include <tutti/queue.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a queue consists of, for queue.c and queue_wait.c. */
-#ifndef TTI_CORE_QUEUE_STATE_H
-#define TTI_CORE_QUEUE_STATE_H
+#ifndef TTI_CORE_QUEUE_QUEUE_STATE_H
+#define TTI_CORE_QUEUE_QUEUE_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

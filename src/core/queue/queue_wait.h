@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waiting for the works of a queue: what the public functions of these names do. limit_ms is -1 or more. */
-#ifndef TTI_CORE_QUEUE_WAIT_H
-#define TTI_CORE_QUEUE_WAIT_H
+#ifndef TTI_CORE_QUEUE_QUEUE_WAIT_H
+#define TTI_CORE_QUEUE_QUEUE_WAIT_H
 
 #include <tutti/queue.h>
 

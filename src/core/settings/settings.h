@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of settings, and their values for one group. */
-#ifndef TTI_CORE_SETTINGS_H
-#define TTI_CORE_SETTINGS_H
+#ifndef TTI_CORE_SETTINGS_SETTINGS_H
+#define TTI_CORE_SETTINGS_SETTINGS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * The two halves of a small call are inline, because here each instruction is latency: a collective that consists of
  * nothing else, and whose data fit the arrival line, becomes one function.
  */
-#ifndef TTI_ENGINE_ARRIVAL_H
-#define TTI_ENGINE_ARRIVAL_H
+#ifndef TTI_ENGINE_ARRIVAL_ARRIVAL_H
+#define TTI_ENGINE_ARRIVAL_ARRIVAL_H
 
 #include "engine/arrival/mismatch.h"
 #include "engine/descriptor.h"

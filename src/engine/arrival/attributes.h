@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the arrival of a large call carries beside its descriptor: attributes.c. */
-#ifndef TTI_ENGINE_ATTRIBUTES_H
-#define TTI_ENGINE_ATTRIBUTES_H
+#ifndef TTI_ENGINE_ARRIVAL_ATTRIBUTES_H
+#define TTI_ENGINE_ARRIVAL_ATTRIBUTES_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The class of a call, and which bytes are in the arrival of a small one: class.c. */
-#ifndef TTI_ENGINE_CLASS_H
-#define TTI_ENGINE_CLASS_H
+#ifndef TTI_ENGINE_ARRIVAL_CLASS_H
+#define TTI_ENGINE_ARRIVAL_CLASS_H
 
 #include "engine/lane.h"
 

@@ -5,8 +5,8 @@
  * things, and it stays the same while they call the same again. Cost: one 64 x 64 bit multiplication for each such
  * call.
  */
-#ifndef TTI_ENGINE_DIGEST_H
-#define TTI_ENGINE_DIGEST_H
+#ifndef TTI_ENGINE_ARRIVAL_DIGEST_H
+#define TTI_ENGINE_ARRIVAL_DIGEST_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending and reading the data of a small call: inline.c. */
-#ifndef TTI_ENGINE_INLINE_H
-#define TTI_ENGINE_INLINE_H
+#ifndef TTI_ENGINE_ARRIVAL_INLINE_H
+#define TTI_ENGINE_ARRIVAL_INLINE_H
 
 #include "engine/arrival/arrival.h"
 #include "engine/arrival/class.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that call different things: mismatch.c. Nothing here runs while all ranks call the same. */
-#ifndef TTI_ENGINE_MISMATCH_H
-#define TTI_ENGINE_MISMATCH_H
+#ifndef TTI_ENGINE_ARRIVAL_MISMATCH_H
+#define TTI_ENGINE_ARRIVAL_MISMATCH_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data of a small call that do not fit its arrival line: packets.c. */
-#ifndef TTI_ENGINE_PACKETS_H
-#define TTI_ENGINE_PACKETS_H
+#ifndef TTI_ENGINE_ARRIVAL_PACKETS_H
+#define TTI_ENGINE_ARRIVAL_PACKETS_H
 
 #include "engine/lane.h"
 

@@ -5,8 +5,8 @@
  * here, its place in all_reduce.c, a value in enum tti_algorithm (engine/lane.h) with its name (engine/engine.c), and
  * its sizes in engine/tuning/tuning.c.
  */
-#ifndef TTI_ENGINE_ALL_REDUCE_ALGORITHMS_H
-#define TTI_ENGINE_ALL_REDUCE_ALGORITHMS_H
+#ifndef TTI_ENGINE_COLLECTIVES_ALL_REDUCE_ALGORITHMS_H
+#define TTI_ENGINE_COLLECTIVES_ALL_REDUCE_ALGORITHMS_H
 
 #include "engine/lane.h"
 

@@ -4,8 +4,8 @@
  * for PREMUL_SUM, whose factor is behind the data. engine/run.c prepares the operation: TTI_PREPARED_FOLD is not
  * 0.
  */
-#ifndef TTI_ENGINE_ALL_REDUCE_LINES_H
-#define TTI_ENGINE_ALL_REDUCE_LINES_H
+#ifndef TTI_ENGINE_COLLECTIVES_ALL_REDUCE_LINES_H
+#define TTI_ENGINE_COLLECTIVES_ALL_REDUCE_LINES_H
 
 #include "engine/arrival/arrival.h"
 #include "kernels/dispatch.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* all_to_all with parts of different length: all_to_all_v.c. */
-#ifndef TTI_ENGINE_ALL_TO_ALL_V_H
-#define TTI_ENGINE_ALL_TO_ALL_V_H
+#ifndef TTI_ENGINE_COLLECTIVES_ALL_TO_ALL_V_H
+#define TTI_ENGINE_COLLECTIVES_ALL_TO_ALL_V_H
 
 #include "engine/lane.h"
 

@@ -6,8 +6,8 @@
  * A new algorithm gets a file of its own, which the collective's file calls by size and number of ranks:
  * all_reduce_algorithms.h.
  */
-#ifndef TTI_ENGINE_COLLECTIVES_H
-#define TTI_ENGINE_COLLECTIVES_H
+#ifndef TTI_ENGINE_COLLECTIVES_COLLECTIVES_H
+#define TTI_ENGINE_COLLECTIVES_COLLECTIVES_H
 
 #include "engine/lane.h"
 

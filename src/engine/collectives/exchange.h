@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The exchange: in each step all ranks stage a span and read all peers' spans. exchange.c has the protocol. */
-#ifndef TTI_ENGINE_EXCHANGE_H
-#define TTI_ENGINE_EXCHANGE_H
+#ifndef TTI_ENGINE_COLLECTIVES_EXCHANGE_H
+#define TTI_ENGINE_COLLECTIVES_EXCHANGE_H
 
 #include "engine/lane.h"
 

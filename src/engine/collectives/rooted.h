@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams of spans between a root and the other ranks: rooted.c has the protocol. */
-#ifndef TTI_ENGINE_ROOTED_H
-#define TTI_ENGINE_ROOTED_H
+#ifndef TTI_ENGINE_COLLECTIVES_ROOTED_H
+#define TTI_ENGINE_COLLECTIVES_ROOTED_H
 
 #include "engine/collectives/stream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Streams whose tensors other ranks can reach: rooted_exposed.c has the protocol. */
-#ifndef TTI_ENGINE_ROOTED_EXPOSED_H
-#define TTI_ENGINE_ROOTED_EXPOSED_H
+#ifndef TTI_ENGINE_COLLECTIVES_ROOTED_EXPOSED_H
+#define TTI_ENGINE_COLLECTIVES_ROOTED_EXPOSED_H
 
 #include "engine/collectives/stream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A stream of spans between a root and the other ranks: rooted.c runs it. */
-#ifndef TTI_ENGINE_STREAM_H
-#define TTI_ENGINE_STREAM_H
+#ifndef TTI_ENGINE_COLLECTIVES_STREAM_H
+#define TTI_ENGINE_COLLECTIVES_STREAM_H
 
 #include "engine/lane.h"
 

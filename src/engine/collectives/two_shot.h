@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Two-shot: a vector is reduced slice by slice, one slice a rank. two_shot.c has the protocol. */
-#ifndef TTI_ENGINE_TWO_SHOT_H
-#define TTI_ENGINE_TWO_SHOT_H
+#ifndef TTI_ENGINE_COLLECTIVES_TWO_SHOT_H
+#define TTI_ENGINE_COLLECTIVES_TWO_SHOT_H
 
 #include "engine/lane.h"
 

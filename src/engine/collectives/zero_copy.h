@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Large calls that stage nothing: ranks read and write each other's exposed tensors. zero_copy.c has the protocol. */
-#ifndef TTI_ENGINE_ZERO_COPY_H
-#define TTI_ENGINE_ZERO_COPY_H
+#ifndef TTI_ENGINE_COLLECTIVES_ZERO_COPY_H
+#define TTI_ENGINE_COLLECTIVES_ZERO_COPY_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that are dead or have left: absent.c. */
-#ifndef TTI_ENGINE_ABSENT_H
-#define TTI_ENGINE_ABSENT_H
+#ifndef TTI_ENGINE_FAILURE_ABSENT_H
+#define TTI_ENGINE_FAILURE_ABSENT_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

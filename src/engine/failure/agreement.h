@@ -3,8 +3,8 @@
  * Agreement after deaths: agreement.c. Votes and proposals lie on the fault page of each segment, and only its owner
  * writes them. The decision word lies in the doorbell, behind the alarm.
  */
-#ifndef TTI_ENGINE_AGREEMENT_H
-#define TTI_ENGINE_AGREEMENT_H
+#ifndef TTI_ENGINE_FAILURE_AGREEMENT_H
+#define TTI_ENGINE_FAILURE_AGREEMENT_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

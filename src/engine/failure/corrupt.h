@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Impossible values in a peer's memory: corrupt.c. */
-#ifndef TTI_ENGINE_CORRUPT_H
-#define TTI_ENGINE_CORRUPT_H
+#ifndef TTI_ENGINE_FAILURE_CORRUPT_H
+#define TTI_ENGINE_FAILURE_CORRUPT_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Failing the group, and learning that another rank has failed it: fault.c. A failed group stays failed. */
-#ifndef TTI_ENGINE_FAULT_H
-#define TTI_ENGINE_FAULT_H
+#ifndef TTI_ENGINE_FAILURE_FAULT_H
+#define TTI_ENGINE_FAILURE_FAULT_H
 
 #include "engine/lane.h"
 

@@ -3,8 +3,8 @@
  * The liveness monitor: one thread in each process that has groups between processes. When the process ends, the kernel
  * marks its segments, and the monitors of its peers see that.
  */
-#ifndef TTI_ENGINE_LIVENESS_MONITOR_H
-#define TTI_ENGINE_LIVENESS_MONITOR_H
+#ifndef TTI_ENGINE_FAILURE_LIVENESS_MONITOR_H
+#define TTI_ENGINE_FAILURE_LIVENESS_MONITOR_H
 
 #include <stdbool.h>
 

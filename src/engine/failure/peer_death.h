@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether a peer is dead: peer_death.c decides it, fault.c records it and fails the group. */
-#ifndef TTI_ENGINE_PEER_DEATH_H
-#define TTI_ENGINE_PEER_DEATH_H
+#ifndef TTI_ENGINE_FAILURE_PEER_DEATH_H
+#define TTI_ENGINE_FAILURE_PEER_DEATH_H
 
 #include "engine/lane.h"
 

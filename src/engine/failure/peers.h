@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Other ranks by name: their processes, and their last calls as text for error sentences. */
-#ifndef TTI_ENGINE_PEERS_H
-#define TTI_ENGINE_PEERS_H
+#ifndef TTI_ENGINE_FAILURE_PEERS_H
+#define TTI_ENGINE_FAILURE_PEERS_H
 
 #include <stdbool.h>
 

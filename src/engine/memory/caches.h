@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether the results of a call are written past the caches: caches.c. */
-#ifndef TTI_ENGINE_CACHES_H
-#define TTI_ENGINE_CACHES_H
+#ifndef TTI_ENGINE_MEMORY_CACHES_H
+#define TTI_ENGINE_MEMORY_CACHES_H
 
 #include "engine/lane.h"
 

@@ -3,8 +3,8 @@
  * Copies of a call's data. They count the bytes that they load and store (lane->bytes_copied), and choose whether the
  * stores go past the caches. Inline: each call knows its length class.
  */
-#ifndef TTI_ENGINE_COPY_H
-#define TTI_ENGINE_COPY_H
+#ifndef TTI_ENGINE_MEMORY_COPY_H
+#define TTI_ENGINE_MEMORY_COPY_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which tensors the ranks of a large call can reach in place: expose.c. */
-#ifndef TTI_ENGINE_EXPOSE_H
-#define TTI_ENGINE_EXPOSE_H
+#ifndef TTI_ENGINE_MEMORY_EXPOSE_H
+#define TTI_ENGINE_MEMORY_EXPOSE_H
 
 #include "engine/lane.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Folds of lane->sources, one for each rank, in rank order and by the call's operation. They count bytes like
  * copy.h. */
-#ifndef TTI_ENGINE_FOLD_H
-#define TTI_ENGINE_FOLD_H
+#ifndef TTI_ENGINE_MEMORY_FOLD_H
+#define TTI_ENGINE_MEMORY_FOLD_H
 
 #include "engine/lane.h"
 

@@ -17,8 +17,8 @@
  * table and unmaps it only when no call is left that may have found it before. For that the table counts withdrawals,
  * and a call that looks a name up stores the count first (expose.c: tti_heap_is_quiescent).
  */
-#ifndef TTI_ENGINE_HEAP_H
-#define TTI_ENGINE_HEAP_H
+#ifndef TTI_ENGINE_MEMORY_HEAP_H
+#define TTI_ENGINE_MEMORY_HEAP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

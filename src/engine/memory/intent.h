@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Touching another rank's tensor, chunk by chunk: intent.c. */
-#ifndef TTI_ENGINE_INTENT_H
-#define TTI_ENGINE_INTENT_H
+#ifndef TTI_ENGINE_MEMORY_INTENT_H
+#define TTI_ENGINE_MEMORY_INTENT_H
 
 #include "engine/failure/peer_death.h"
 #include "engine/lane.h"

@@ -18,8 +18,8 @@
  * ranks must not use one cache set. Everything before the stages is committed when the segment is made. A lane's stage
  * and a pair's rings are sparse until their first use.
  */
-#ifndef TTI_ENGINE_LAYOUT_H
-#define TTI_ENGINE_LAYOUT_H
+#ifndef TTI_ENGINE_MEMORY_LAYOUT_H
+#define TTI_ENGINE_MEMORY_LAYOUT_H
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parts of joined tensors: parts.c. Positions inside a part count bytes of its compact form. */
-#ifndef TTI_ENGINE_PARTS_H
-#define TTI_ENGINE_PARTS_H
+#ifndef TTI_ENGINE_MEMORY_PARTS_H
+#define TTI_ENGINE_MEMORY_PARTS_H
 
 #include "engine/lane.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The lines of the span that the next call will write: requested before it comes. */
-#ifndef TTI_ENGINE_PREFETCH_H
-#define TTI_ENGINE_PREFETCH_H
+#ifndef TTI_ENGINE_MEMORY_PREFETCH_H
+#define TTI_ENGINE_MEMORY_PREFETCH_H
 
 #include "engine/lane.h"
 

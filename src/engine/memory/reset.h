@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of a rank that serves one group after another. */
-#ifndef TTI_ENGINE_RESET_H
-#define TTI_ENGINE_RESET_H
+#ifndef TTI_ENGINE_MEMORY_RESET_H
+#define TTI_ENGINE_MEMORY_RESET_H
 
 #include "engine/memory/layout.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whether outputs are cold, that is, their lines lie in no cache of this CPU: residency.c. */
-#ifndef TTI_ENGINE_RESIDENCY_H
-#define TTI_ENGINE_RESIDENCY_H
+#ifndef TTI_ENGINE_MEMORY_RESIDENCY_H
+#define TTI_ENGINE_MEMORY_RESIDENCY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading private memory of other processes with process_vm_readv: single_copy.c. */
-#ifndef TTI_ENGINE_SINGLE_COPY_H
-#define TTI_ENGINE_SINGLE_COPY_H
+#ifndef TTI_ENGINE_MEMORY_SINGLE_COPY_H
+#define TTI_ENGINE_MEMORY_SINGLE_COPY_H
 
 #include "engine/lane.h"
 

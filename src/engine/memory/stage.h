@@ -5,8 +5,8 @@
  * A writer: tti_stage_begin, then for each span tti_stage_acquire, fill it, tti_stage_stamp, tti_advance. A reader:
  * tti_stage_shape, unless it writes, too; after tti_attributes_one, for each span tti_await_span, then tti_stage_peer.
  */
-#ifndef TTI_ENGINE_STAGE_H
-#define TTI_ENGINE_STAGE_H
+#ifndef TTI_ENGINE_MEMORY_STAGE_H
+#define TTI_ENGINE_MEMORY_STAGE_H
 
 #include "engine/lane.h"
 

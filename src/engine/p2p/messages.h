@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions behind the message entries of tutti_backend_ops: p2p.c. */
-#ifndef TTI_ENGINE_MESSAGES_H
-#define TTI_ENGINE_MESSAGES_H
+#ifndef TTI_ENGINE_P2P_MESSAGES_H
+#define TTI_ENGINE_P2P_MESSAGES_H
 
 #include <tutti/backend.h>
 

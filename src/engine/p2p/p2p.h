@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a rank's messages. messages.h has the functions that post them. */
-#ifndef TTI_ENGINE_P2P_H
-#define TTI_ENGINE_P2P_H
+#ifndef TTI_ENGINE_P2P_P2P_H
+#define TTI_ENGINE_P2P_P2P_H
 
 #include <tutti/backend.h>
 

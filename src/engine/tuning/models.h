@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a model of CPU gains by, as measured on it: what no short measurement at the start shows. */
-#ifndef TTI_ENGINE_MODELS_H
-#define TTI_ENGINE_MODELS_H
+#ifndef TTI_ENGINE_TUNING_MODELS_H
+#define TTI_ENGINE_TUNING_MODELS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a machine's caches, memory and scheduler cost. Thresholds (tuning.c) and waiting depend on it. */
-#ifndef TTI_ENGINE_PROFILE_H
-#define TTI_ENGINE_PROFILE_H
+#ifndef TTI_ENGINE_TUNING_PROFILE_H
+#define TTI_ENGINE_TUNING_PROFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

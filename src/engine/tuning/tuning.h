@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The message sizes at which the algorithm changes. All ranks of a group use the numbers of rank 0. */
-#ifndef TTI_ENGINE_TUNING_H
-#define TTI_ENGINE_TUNING_H
+#ifndef TTI_ENGINE_TUNING_TUNING_H
+#define TTI_ENGINE_TUNING_TUNING_H
 
 #include <stdbool.h>
 #include <stddef.h>

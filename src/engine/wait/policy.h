@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How long a waiting rank spins and yields before it sleeps. */
-#ifndef TTI_ENGINE_POLICY_H
-#define TTI_ENGINE_POLICY_H
+#ifndef TTI_ENGINE_WAIT_POLICY_H
+#define TTI_ENGINE_WAIT_POLICY_H
 
 #include "engine/lane.h"
 

@@ -5,8 +5,8 @@
  * A channel is a lane's index, or layout.lanes for messages. For each publisher and channel the doorbell has a mask
  * with a bit for each rank that sleeps on words of that publisher.
  */
-#ifndef TTI_ENGINE_PUBLISH_H
-#define TTI_ENGINE_PUBLISH_H
+#ifndef TTI_ENGINE_WAIT_PUBLISH_H
+#define TTI_ENGINE_WAIT_PUBLISH_H
 
 #include "engine/lane.h"
 

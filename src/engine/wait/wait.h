@@ -6,8 +6,8 @@
  * is impossible, or that the deadline has passed. It does not know what these mean. It asks failure/ through a table of
  * functions, which engine.c sets when it creates the engine. A wait that succeeds while it spins calls none of them.
  */
-#ifndef TTI_ENGINE_WAIT_H
-#define TTI_ENGINE_WAIT_H
+#ifndef TTI_ENGINE_WAIT_WAIT_H
+#define TTI_ENGINE_WAIT_WAIT_H
 
 #include "base/wait/yielding.h"
 #include "engine/lane.h"

@@ -4,8 +4,8 @@
  * delays no other thread. The pool keeps at least one connection as long as the store is open: the server goes on while
  * it has clients.
  */
-#ifndef TTI_STORE_CLIENT_H
-#define TTI_STORE_CLIENT_H
+#ifndef TTI_STORE_CLIENT_CLIENT_H
+#define TTI_STORE_CLIENT_CLIENT_H
 
 #include "store/client/types.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A client's request and the server's reply to it over one connection, and the requests that each connection begins
  * with. */
-#ifndef TTI_STORE_EXCHANGE_H
-#define TTI_STORE_EXCHANGE_H
+#ifndef TTI_STORE_CLIENT_EXCHANGE_H
+#define TTI_STORE_CLIENT_EXCHANGE_H
 
 #include "store/client/types.h"
 

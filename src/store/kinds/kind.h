@@ -4,8 +4,8 @@
  * have 1..TTI_STORE_KEY_MAX bytes, values fit, timeouts are -1 or more, the calling process has opened the store. A
  * kind embeds struct tti_store as its first member and allocates it with calloc; store.c frees it after `close`.
  */
-#ifndef TTI_STORE_KIND_H
-#define TTI_STORE_KIND_H
+#ifndef TTI_STORE_KINDS_KIND_H
+#define TTI_STORE_KINDS_KIND_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_STORE_MEMORY_H
-#define TTI_STORE_MEMORY_H
+#ifndef TTI_STORE_KINDS_MEMORY_H
+#define TTI_STORE_KINDS_MEMORY_H
 
 #include "store/kinds/kind.h"
 

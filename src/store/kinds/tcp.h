@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_STORE_TCP_H
-#define TTI_STORE_TCP_H
+#ifndef TTI_STORE_KINDS_TCP_H
+#define TTI_STORE_KINDS_TCP_H
 
 #include "store/kinds/kind.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One client of a server: its phase, its request, its reply. Belongs to the server's thread. */
-#ifndef TTI_STORE_CONNECTION_H
-#define TTI_STORE_CONNECTION_H
+#ifndef TTI_STORE_SERVER_CONNECTION_H
+#define TTI_STORE_SERVER_CONNECTION_H
 
 #include "store/server/types.h"
 

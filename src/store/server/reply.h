@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What ends a request: a reply to it, or the end of its connection. Belongs to the server's thread, but for the two
  * functions that return counts. */
-#ifndef TTI_STORE_REPLY_H
-#define TTI_STORE_REPLY_H
+#ifndef TTI_STORE_SERVER_REPLY_H
+#define TTI_STORE_SERVER_REPLY_H
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -3,8 +3,8 @@
  * The server of a unix or tcp store: one thread that holds the table and answers requests. The store that started it
  * releases it; the server goes on while clients are connected and ends by itself after the last one.
  */
-#ifndef TTI_STORE_SERVER_H
-#define TTI_STORE_SERVER_H
+#ifndef TTI_STORE_SERVER_SERVER_H
+#define TTI_STORE_SERVER_SERVER_H
 
 #include <stdbool.h>
 #include <tutti/status.h>

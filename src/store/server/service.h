@@ -5,8 +5,8 @@
  * server's thread calls these functions, except for two below, so there are no locks. No function waits for a single
  * client.
  */
-#ifndef TTI_STORE_SERVICE_H
-#define TTI_STORE_SERVICE_H
+#ifndef TTI_STORE_SERVER_SERVICE_H
+#define TTI_STORE_SERVER_SERVICE_H
 
 #include "store/server/types.h"
 

@@ -3,8 +3,8 @@
  * A table from keys to values or descriptors, as the memory store and the server hold it. It has no lock: the memory
  * store guards it with its own, the server's belongs to one thread.
  */
-#ifndef TTI_STORE_TABLE_H
-#define TTI_STORE_TABLE_H
+#ifndef TTI_STORE_SERVER_TABLE_H
+#define TTI_STORE_SERVER_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -19,8 +19,8 @@
  *
  * Cost: two round trips and four hashes on each side for a connection, 16 bytes and about a microsecond for a frame.
  */
-#ifndef TTI_STORE_CHANNEL_H
-#define TTI_STORE_CHANNEL_H
+#ifndef TTI_STORE_WIRE_CHANNEL_H
+#define TTI_STORE_WIRE_CHANNEL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * A short name for long ones: 128-bit FNV-1a in hexadecimal. Different texts never share it by accident. It does not
  * resist collisions on purpose, but those could only concern jobs of the same user.
  */
-#ifndef TTI_STORE_FINGERPRINT_H
-#define TTI_STORE_FINGERPRINT_H
+#ifndef TTI_STORE_WIRE_FINGERPRINT_H
+#define TTI_STORE_WIRE_FINGERPRINT_H
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which user runs the process at the other end of a unix connection. */
-#ifndef TTI_STORE_USER_H
-#define TTI_STORE_USER_H
+#ifndef TTI_STORE_WIRE_PEER_USER_H
+#define TTI_STORE_WIRE_PEER_USER_H
 
 #include <stdbool.h>
 

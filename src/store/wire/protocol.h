@@ -23,8 +23,8 @@
  * and from HELLO on key and value of every frame are encrypted and followed by 16 bytes that authenticate the whole
  * frame.
  */
-#ifndef TTI_STORE_PROTOCOL_H
-#define TTI_STORE_PROTOCOL_H
+#ifndef TTI_STORE_WIRE_PROTOCOL_H
+#define TTI_STORE_WIRE_PROTOCOL_H
 
 #include <stdbool.h>
 #include <stddef.h>

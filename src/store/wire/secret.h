@@ -3,8 +3,8 @@
  * The token of a job: a secret that only its processes know. The user gives it to every host, in TUTTI_JOB_TOKEN or
  * in a file that TUTTI_JOB_TOKEN_FILE names; it is never a part of a command line or of a URL, and never sent.
  */
-#ifndef TTI_STORE_SECRET_H
-#define TTI_STORE_SECRET_H
+#ifndef TTI_STORE_WIRE_SECRET_H
+#define TTI_STORE_WIRE_SECRET_H
 
 #include <stdbool.h>
 #include <tutti/status.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libsodium, whose functions are looked up at run time: only a job that has a token needs it. */
-#ifndef TTI_STORE_SODIUM_H
-#define TTI_STORE_SODIUM_H
+#ifndef TTI_STORE_WIRE_SODIUM_H
+#define TTI_STORE_WIRE_SODIUM_H
 
 #include <stddef.h>
 

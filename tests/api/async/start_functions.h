@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start functions for the tests of tutti_run_with_deadline, tutti_run_with_limit and events. `user` points to an
  * int32_t, where one is used. */
-#ifndef TESTS_API_START_FUNCTIONS_H
-#define TESTS_API_START_FUNCTIONS_H
+#ifndef TESTS_API_ASYNC_START_FUNCTIONS_H
+#define TESTS_API_ASYNC_START_FUNCTIONS_H
 
 #include "api/check.h"
 

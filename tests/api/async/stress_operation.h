@@ -3,8 +3,8 @@
  * An operation of the stress test with its data: any kind, started or run, waited for in any way, compared. All data
  * are sums and copies of 64-bit numbers that are a function of (key, rank, index).
  */
-#ifndef TESTS_API_STRESS_OPERATION_H
-#define TESTS_API_STRESS_OPERATION_H
+#ifndef TESTS_API_ASYNC_STRESS_OPERATION_H
+#define TESTS_API_ASYNC_STRESS_OPERATION_H
 
 #include <poll.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A backend that tests change: `local` behind a table of its own, without asynchronous functions, as MPI and NCCL. */
-#ifndef TESTS_API_SYNCHRONOUS_LOCAL_H
-#define TESTS_API_SYNCHRONOUS_LOCAL_H
+#ifndef TESTS_API_ASYNC_SYNCHRONOUS_LOCAL_H
+#define TESTS_API_ASYNC_SYNCHRONOUS_LOCAL_H
 
 #include <tutti/backend.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a work, as tests wait for it. */
-#ifndef TESTS_API_WORK_END_H
-#define TESTS_API_WORK_END_H
+#ifndef TESTS_API_ASYNC_WORK_END_H
+#define TESTS_API_ASYNC_WORK_END_H
 
 #include "api/check.h"
 

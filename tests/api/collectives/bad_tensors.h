@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ways in which one tensor can be wrong: a list of cases, each of which spoils a good tensor. */
-#ifndef TESTS_API_BAD_TENSORS_H
-#define TESTS_API_BAD_TENSORS_H
+#ifndef TESTS_API_COLLECTIVES_BAD_TENSORS_H
+#define TESTS_API_COLLECTIVES_BAD_TENSORS_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Waits for another thread of a test, with a limit: a test that goes wrong fails instead of hanging. */
-#ifndef TESTS_API_REACHES_H
-#define TESTS_API_REACHES_H
+#ifndef TESTS_API_COLLECTIVES_REACHES_H
+#define TESTS_API_COLLECTIVES_REACHES_H
 
 #include <sched.h>
 #include <stdatomic.h>

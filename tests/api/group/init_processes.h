@@ -3,8 +3,8 @@
  * For tests whose ranks are processes. Before, the parent must not use Tutti or start threads: a rank begins as a copy
  * of a process without any group. SIGALRM ends a rank that hangs, SIGKILL one that outlives the test.
  */
-#ifndef TESTS_API_INIT_PROCESSES_H
-#define TESTS_API_INIT_PROCESSES_H
+#ifndef TESTS_API_GROUP_INIT_PROCESSES_H
+#define TESTS_API_GROUP_INIT_PROCESSES_H
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A table between processes, as the caller's own rendezvous. */
-#ifndef TESTS_API_STORE_TABLE_H
-#define TESTS_API_STORE_TABLE_H
+#ifndef TESTS_API_GROUP_STORE_TABLE_H
+#define TESTS_API_GROUP_STORE_TABLE_H
 
 #include <pthread.h>
 #include <stddef.h>

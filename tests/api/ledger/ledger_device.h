@@ -4,8 +4,8 @@
  * libraries (tests/doubles), whose memory traps when host code touches it. Two facts prove a collective on CUDA or ROCm
  * memory: its result, and the calls in the log of NCCL's double.
  */
-#ifndef LEDGER_DEVICE_H
-#define LEDGER_DEVICE_H
+#ifndef TESTS_API_LEDGER_LEDGER_DEVICE_H
+#define TESTS_API_LEDGER_LEDGER_DEVICE_H
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -6,8 +6,8 @@
  * The ranks are threads on backend local. Under tests/api/on_backend they are the processes of a job on another
  * backend, and run the same checks. Each program prints the backends of its groups.
  */
-#ifndef LEDGER_SUPPORT_H
-#define LEDGER_SUPPORT_H
+#ifndef TESTS_API_LEDGER_LEDGER_SUPPORT_H
+#define TESTS_API_LEDGER_LEDGER_SUPPORT_H
 
 #include <fcntl.h>
 #include <sched.h>

@@ -3,8 +3,8 @@
  * Shared by the tests of asynchronous messages. The ranks are threads of one process and synchronize by atomics. A
  * defect shows as an expectation that fails when a deadline or the limit below ends, or as the timeout of the test.
  */
-#ifndef TESTS_API_MESSAGES_ASYNC_H
-#define TESTS_API_MESSAGES_ASYNC_H
+#ifndef TESTS_API_MESSAGES_MESSAGES_ASYNC_H
+#define TESTS_API_MESSAGES_MESSAGES_ASYNC_H
 
 #include <pthread.h>
 #include <sched.h>

@@ -7,8 +7,8 @@
  * Codes are the vendors' own: HIP took over the numbers of CUDA's driver interface, so the core gives the same ones to
  * both.
  */
-#ifndef TUTTI_TESTS_DOUBLES_DEVICE_H
-#define TUTTI_TESTS_DOUBLES_DEVICE_H
+#ifndef TESTS_DOUBLES_DEVICE_DEVICE_H
+#define TESTS_DOUBLES_DEVICE_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * doubles are for tests, where being obviously right is worth more than speed. Only the work itself (copies, host
  * functions, kernels) is done without the lock.
  */
-#ifndef TUTTI_TESTS_DOUBLES_DEVICE_STATE_H
-#define TUTTI_TESTS_DOUBLES_DEVICE_STATE_H
+#ifndef TESTS_DOUBLES_DEVICE_DEVICE_STATE_H
+#define TESTS_DOUBLES_DEVICE_DEVICE_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,8 +4,8 @@
  * compares every function of the double with NVIDIA's prototype; else the same names are declared here. RCCL's own
  * functions follow for both. ncclConfig_t is bytes here, since its layout depends on the caller's version.
  */
-#ifndef TTI_DOUBLES_NCCL_ABI_H
-#define TTI_DOUBLES_NCCL_ABI_H
+#ifndef TESTS_DOUBLES_NCCL_ABI_H
+#define TESTS_DOUBLES_NCCL_ABI_H
 
 #include <limits.h>
 #include <stddef.h>

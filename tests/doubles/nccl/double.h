@@ -9,8 +9,8 @@
  * kernel on the stream. The kernel copies data through the shared memory (move.c, messages.c) and waits without
  * a deadline: only an abort ends it early.
  */
-#ifndef TTI_DOUBLES_NCCL_DOUBLE_H
-#define TTI_DOUBLES_NCCL_DOUBLE_H
+#ifndef TESTS_DOUBLES_NCCL_DOUBLE_H
+#define TESTS_DOUBLES_NCCL_DOUBLE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

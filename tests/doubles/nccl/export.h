@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the files with the exported functions. */
-#ifndef TTI_DOUBLES_NCCL_EXPORT_H
-#define TTI_DOUBLES_NCCL_EXPORT_H
+#ifndef TESTS_DOUBLES_NCCL_EXPORT_H
+#define TESTS_DOUBLES_NCCL_EXPORT_H
 
 #include "double.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How communicators begin and end: the bodies of the exported functions, between tti_group_start and _end. */
-#ifndef TTI_DOUBLES_NCCL_LIFECYCLE_H
-#define TTI_DOUBLES_NCCL_LIFECYCLE_H
+#ifndef TESTS_DOUBLES_NCCL_LIFE_H
+#define TESTS_DOUBLES_NCCL_LIFE_H
 
 #include "double.h"
 

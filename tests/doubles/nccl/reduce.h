@@ -5,8 +5,8 @@
  * floats ignore NaN, integers wrap. The average multiplies each float by the rounded 1/ranks first; of integers it
  * divides the wrapped sum, towards zero. The order is that of the ranks, which NCCL does not promise.
  */
-#ifndef TTI_DOUBLES_NCCL_REDUCE_H
-#define TTI_DOUBLES_NCCL_REDUCE_H
+#ifndef TESTS_DOUBLES_NCCL_REDUCE_H
+#define TESTS_DOUBLES_NCCL_REDUCE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * counter has one writer and only grows. A rank that waits for another rank's counter sleeps on its own doorbell; a
  * rank that stores raises the doorbells of the ranks that may wait for it.
  */
-#ifndef TTI_DOUBLES_NCCL_SHARED_H
-#define TTI_DOUBLES_NCCL_SHARED_H
+#ifndef TESTS_DOUBLES_NCCL_SHARED_H
+#define TESTS_DOUBLES_NCCL_SHARED_H
 
 #include <stdatomic.h>
 #include <stddef.h>

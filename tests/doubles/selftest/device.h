@@ -3,8 +3,8 @@
  * Shared by the parts of the self-test of devices: comparing results, stopping a stream, and the list of
  * checks. Each runs in a process of its own.
  */
-#ifndef TUTTI_TESTS_DOUBLES_SELFTEST_DEVICE_H
-#define TUTTI_TESTS_DOUBLES_SELFTEST_DEVICE_H
+#ifndef TESTS_DOUBLES_SELFTEST_DEVICE_H
+#define TESTS_DOUBLES_SELFTEST_DEVICE_H
 
 #include <pthread.h>
 

@@ -3,8 +3,8 @@
  * The test of the doubles of NCCL and RCCL. The program starts itself, once for every rank of a case; a rank loads both
  * doubles and calls them as a backend would. Ranks exchange values over a board, memory that they share.
  */
-#ifndef TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_H
-#define TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_H
+#ifndef TESTS_DOUBLES_SELFTEST_NCCL_H
+#define TESTS_DOUBLES_SELFTEST_NCCL_H
 
 #include <pthread.h>
 #include <stdbool.h>

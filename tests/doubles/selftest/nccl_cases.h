@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cases of selftest_nccl, by subject. */
-#ifndef TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_CASES_H
-#define TUTTI_TESTS_DOUBLES_SELFTEST_NCCL_CASES_H
+#ifndef TESTS_DOUBLES_SELFTEST_NCCL_CASES_H
+#define TESTS_DOUBLES_SELFTEST_NCCL_CASES_H
 
 #include "nccl.h"
 

@@ -4,8 +4,8 @@
  * vendors' documentation and not from the doubles' sources. CUDA's device pointers are numbers as wide as pointers;
  * they are passed in the same registers.
  */
-#ifndef TUTTI_TESTS_DOUBLES_SELFTEST_VENDOR_H
-#define TUTTI_TESTS_DOUBLES_SELFTEST_VENDOR_H
+#ifndef TESTS_DOUBLES_SELFTEST_VENDOR_H
+#define TESTS_DOUBLES_SELFTEST_VENDOR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  *
  * The ranks write their results into memory that they share with the test, since a rank may end at any moment.
  */
-#ifndef TESTS_FAULTS_ROUND_H
-#define TESTS_FAULTS_ROUND_H
+#ifndef TESTS_FAULTS_SUPPORT_ROUND_H
+#define TESTS_FAULTS_SUPPORT_ROUND_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

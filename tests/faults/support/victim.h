@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What happens to the victim of a round while it runs as a rank. */
-#ifndef TESTS_FAULTS_VICTIM_H
-#define TESTS_FAULTS_VICTIM_H
+#ifndef TESTS_FAULTS_SUPPORT_VICTIM_H
+#define TESTS_FAULTS_SUPPORT_VICTIM_H
 
 #include "faults/support/round.h"
 

@@ -3,8 +3,8 @@
  * A program on a device, like an application: it has streams and pinned memory of its own. The device is the double of
  * libcuda.so.1 (tests/doubles), whose memory traps when host code touches it, and which is slow.
  */
-#ifndef TESTS_MULTI_DEVICE_SUPPORT_H
-#define TESTS_MULTI_DEVICE_SUPPORT_H
+#ifndef TESTS_MULTI_DEVICE_DEVICE_SUPPORT_H
+#define TESTS_MULTI_DEVICE_DEVICE_SUPPORT_H
 
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the tests of the heap between processes: sums that are checked. */
-#ifndef TESTS_MULTI_HEAP_SUPPORT_H
-#define TESTS_MULTI_HEAP_SUPPORT_H
+#ifndef TESTS_MULTI_HEAP_HEAP_SUPPORT_H
+#define TESTS_MULTI_HEAP_HEAP_SUPPORT_H
 
 #include <stdint.h>
 

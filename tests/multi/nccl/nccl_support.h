@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program whose groups run on NCCL. The library and the device are doubles of tests/doubles. */
-#ifndef TESTS_MULTI_NCCL_SUPPORT_H
-#define TESTS_MULTI_NCCL_SUPPORT_H
+#ifndef TESTS_MULTI_NCCL_NCCL_SUPPORT_H
+#define TESTS_MULTI_NCCL_NCCL_SUPPORT_H
 
 #include "multi/device/device_support.h"
 

@@ -4,8 +4,8 @@
  * device memory, and their streams are as late as real ones. A driver starts once per process and reads its environment
  * then. So each scenario is this program, executed again with an environment of its own.
  */
-#ifndef TTI_TESTS_DEVICE_SUPPORT_H
-#define TTI_TESTS_DEVICE_SUPPORT_H
+#ifndef TESTS_UNIT_DEVICE_DEVICE_SUPPORT_H
+#define TESTS_UNIT_DEVICE_DEVICE_SUPPORT_H
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of the reference (collective_reference.h) through an engine. */
-#ifndef TESTS_UNIT_ENGINE_CALLS_H
-#define TESTS_UNIT_ENGINE_CALLS_H
+#ifndef TESTS_UNIT_ENGINE_ENGINE_CALLS_H
+#define TESTS_UNIT_ENGINE_ENGINE_CALLS_H
 
 #include "collective_reference.h"
 #include "unit/engine/engine_support.h"

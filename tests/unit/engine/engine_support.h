@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Engines over plain memory, so that a test can play a rank, look into segments and write what a corrupt peer would. */
-#ifndef TESTS_UNIT_ENGINE_SUPPORT_H
-#define TESTS_UNIT_ENGINE_SUPPORT_H
+#ifndef TESTS_UNIT_ENGINE_ENGINE_SUPPORT_H
+#define TESTS_UNIT_ENGINE_ENGINE_SUPPORT_H
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Inputs for tests of the kernels: pseudo-random numbers of useful sizes, mixed with every special value; and the
  * instruction sets that this CPU can be tested with. */
-#ifndef TESTS_KERNELS_INPUTS_H
-#define TESTS_KERNELS_INPUTS_H
+#ifndef TESTS_UNIT_KERNELS_KERNELS_INPUTS_H
+#define TESTS_UNIT_KERNELS_KERNELS_INPUTS_H
 
 #include <stdint.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * double built by ldexp, rounding by searching the table of all values of the format for the nearest one, integers as
  * 64-bit patterns that are cut to their width.
  */
-#ifndef TESTS_KERNELS_REFERENCE_H
-#define TESTS_KERNELS_REFERENCE_H
+#ifndef TESTS_UNIT_KERNELS_KERNELS_REFERENCE_H
+#define TESTS_UNIT_KERNELS_KERNELS_REFERENCE_H
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A server of a store for each case, with a client in its own process, and its replies. */
-#ifndef TESTS_UNIT_STORE_SERVER_SUPPORT_H
-#define TESTS_UNIT_STORE_SERVER_SUPPORT_H
+#ifndef TESTS_UNIT_STORE_STORE_SERVER_SUPPORT_H
+#define TESTS_UNIT_STORE_STORE_SERVER_SUPPORT_H
 
 #include <errno.h>
 

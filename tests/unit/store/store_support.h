@@ -3,8 +3,8 @@
  * Shared by the tests of the stores: names that no other run uses, children that report, and counts of open
  * descriptors.
  */
-#ifndef STORE_SUPPORT_H
-#define STORE_SUPPORT_H
+#ifndef TESTS_UNIT_STORE_STORE_SUPPORT_H
+#define TESTS_UNIT_STORE_STORE_SUPPORT_H
 
 #include <dirent.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of stores with a job token share. */
-#ifndef TOKEN_STORE_SUPPORT_H
-#define TOKEN_STORE_SUPPORT_H
+#ifndef TESTS_UNIT_STORE_TOKEN_STORE_SUPPORT_H
+#define TESTS_UNIT_STORE_TOKEN_STORE_SUPPORT_H
 
 #include "unit/store/store_support.h"
 

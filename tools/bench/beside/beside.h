@@ -3,8 +3,8 @@
  * The peer that is measured alternately with Tutti: another library from a plug-in file (peer.h), or a second group in
  * the same job with settings of its own.
  */
-#ifndef TTI_BENCH_BESIDE_BESIDE_H
-#define TTI_BENCH_BESIDE_BESIDE_H
+#ifndef TOOLS_BENCH_BESIDE_BESIDE_H
+#define TOOLS_BENCH_BESIDE_BESIDE_H
 
 #include "bench/bench.h"
 #include "bench/beside/peer.h"

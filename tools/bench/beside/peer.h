@@ -7,8 +7,8 @@
  * A peer is a plug-in file, since no program can be linked with two MPI libraries: lib/tutti/bench/NAME.so exports
  * `const struct tti_bench_peer tti_bench_peer`. It needs no function of Tutti.
  */
-#ifndef TTI_BENCH_PEER_H
-#define TTI_BENCH_PEER_H
+#ifndef TOOLS_BENCH_BESIDE_PEER_H
+#define TOOLS_BENCH_BESIDE_PEER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The plug-in files of peers. */
-#ifndef TTI_BENCH_BESIDE_PLUGIN_H
-#define TTI_BENCH_BESIDE_PLUGIN_H
+#ifndef TOOLS_BENCH_BESIDE_PLUGIN_H
+#define TOOLS_BENCH_BESIDE_PLUGIN_H
 
 #include <stdbool.h>
 #include <stddef.h>

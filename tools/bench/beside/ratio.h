@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_BENCH_BESIDE_RATIO_H
-#define TTI_BENCH_BESIDE_RATIO_H
+#ifndef TOOLS_BENCH_BESIDE_RATIO_H
+#define TOOLS_BENCH_BESIDE_RATIO_H
 
 #include "bench/measure/measure.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Agreements between the ranks. */
-#ifndef TTI_BENCH_MEASURE_AGREE_H
-#define TTI_BENCH_MEASURE_AGREE_H
+#ifndef TOOLS_BENCH_MEASURE_AGREE_H
+#define TOOLS_BENCH_MEASURE_AGREE_H
 
 #include "bench/bench.h"
 

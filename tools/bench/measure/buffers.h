@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Buffers to send from and receive into, in host memory or on a device. */
-#ifndef TTI_BENCH_MEASURE_BUFFERS_H
-#define TTI_BENCH_MEASURE_BUFFERS_H
+#ifndef TOOLS_BENCH_MEASURE_BUFFERS_H
+#define TOOLS_BENCH_MEASURE_BUFFERS_H
 
 #include "bench/bench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The collectives that can be measured. */
-#ifndef TTI_BENCH_MEASURE_COLLECTIVES_H
-#define TTI_BENCH_MEASURE_COLLECTIVES_H
+#ifndef TOOLS_BENCH_MEASURE_COLLECTIVES_H
+#define TOOLS_BENCH_MEASURE_COLLECTIVES_H
 
 #include "bench/beside/peer.h"
 #include "bench/options.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The inputs, and the expected outputs. */
-#ifndef TTI_BENCH_MEASURE_DATA_H
-#define TTI_BENCH_MEASURE_DATA_H
+#ifndef TOOLS_BENCH_MEASURE_DATA_H
+#define TOOLS_BENCH_MEASURE_DATA_H
 
 #include <stddef.h>
 #include <stdint.h>

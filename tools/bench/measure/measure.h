@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One row of the table. */
-#ifndef TTI_BENCH_MEASURE_MEASURE_H
-#define TTI_BENCH_MEASURE_MEASURE_H
+#ifndef TOOLS_BENCH_MEASURE_MEASURE_H
+#define TOOLS_BENCH_MEASURE_MEASURE_H
 
 #include "bench/bench.h"
 #include "bench/measure/samples.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory that all ranks of a host share, for what is measured without the library. */
-#ifndef TTI_BENCH_MEASURE_PAGE_H
-#define TTI_BENCH_MEASURE_PAGE_H
+#ifndef TOOLS_BENCH_MEASURE_PAGE_H
+#define TOOLS_BENCH_MEASURE_PAGE_H
 
 #include "bench/bench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tutti's calls: one collective, or a pattern of several operations. */
-#ifndef TTI_BENCH_MEASURE_PATTERNS_H
-#define TTI_BENCH_MEASURE_PATTERNS_H
+#ifndef TOOLS_BENCH_MEASURE_PATTERNS_H
+#define TOOLS_BENCH_MEASURE_PATTERNS_H
 
 #include "bench/bench.h"
 #include "bench/measure/collectives.h"

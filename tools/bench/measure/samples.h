@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Times. Where a bool is returned, false means that b->error has the details. */
-#ifndef TTI_BENCH_MEASURE_SAMPLES_H
-#define TTI_BENCH_MEASURE_SAMPLES_H
+#ifndef TOOLS_BENCH_MEASURE_SAMPLES_H
+#define TOOLS_BENCH_MEASURE_SAMPLES_H
 
 #include "bench/bench.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that share a CPU let each other have it. */
-#ifndef TTI_BENCH_MEASURE_TURNS_H
-#define TTI_BENCH_MEASURE_TURNS_H
+#ifndef TOOLS_BENCH_MEASURE_TURNS_H
+#define TOOLS_BENCH_MEASURE_TURNS_H
 
 #include "bench/bench.h"
 

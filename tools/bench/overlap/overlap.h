@@ -5,8 +5,8 @@
  * A step is a computation and the all_reduce of gradients, of equal length. The forms run the two differently; each is
  * measured in every round, one after the other.
  */
-#ifndef TTI_BENCH_OVERLAP_OVERLAP_H
-#define TTI_BENCH_OVERLAP_OVERLAP_H
+#ifndef TOOLS_BENCH_OVERLAP_OVERLAP_H
+#define TOOLS_BENCH_OVERLAP_OVERLAP_H
 
 #include "bench/bench.h"
 #include "bench/measure/samples.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The results as JSON. */
-#ifndef TTI_BENCH_REPORT_JSON_H
-#define TTI_BENCH_REPORT_JSON_H
+#ifndef TOOLS_BENCH_REPORT_JSON_H
+#define TOOLS_BENCH_REPORT_JSON_H
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The machine on which the numbers were measured. */
-#ifndef TTI_BENCH_REPORT_MACHINE_H
-#define TTI_BENCH_REPORT_MACHINE_H
+#ifndef TOOLS_BENCH_REPORT_MACHINE_H
+#define TOOLS_BENCH_REPORT_MACHINE_H
 
 #include "bench/bench.h"
 

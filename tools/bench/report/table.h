@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table. */
-#ifndef TTI_BENCH_REPORT_TABLE_H
-#define TTI_BENCH_REPORT_TABLE_H
+#ifndef TOOLS_BENCH_REPORT_TABLE_H
+#define TOOLS_BENCH_REPORT_TABLE_H
 
 #include "bench/bench.h"
 #include "bench/measure/measure.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The limits of the machine: the time that a collective's bytes take at the bandwidth of plain loops, and the time that
  * a cache line takes from one rank to another. */
-#ifndef TTI_BENCH_ROOFLINE_ROOFLINE_H
-#define TTI_BENCH_ROOFLINE_ROOFLINE_H
+#ifndef TOOLS_BENCH_ROOFLINE_ROOFLINE_H
+#define TOOLS_BENCH_ROOFLINE_ROOFLINE_H
 
 #include <stdatomic.h>
 

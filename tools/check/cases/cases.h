@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The cases of each chapter. */
-#ifndef TTI_CHECK_CASES_CASES_H
-#define TTI_CHECK_CASES_CASES_H
+#ifndef TOOLS_CHECK_CASES_CASES_H
+#define TOOLS_CHECK_CASES_CASES_H
 
 #include "check/check.h"
 #include "check/collectives.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Test data that any rank computes for any other rank, from a key and the index of an element. */
-#ifndef TTI_CHECK_DATA_DATA_H
-#define TTI_CHECK_DATA_DATA_H
+#ifndef TOOLS_CHECK_DATA_DATA_H
+#define TOOLS_CHECK_DATA_DATA_H
 
 #include "check/check.h"
 #include "check/plan.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory of the group's device. */
-#ifndef TTI_CHECK_DATA_DEVICE_MEMORY_H
-#define TTI_CHECK_DATA_DEVICE_MEMORY_H
+#ifndef TOOLS_CHECK_DATA_DEVICE_MEMORY_H
+#define TOOLS_CHECK_DATA_DEVICE_MEMORY_H
 
 #include "check/check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where parts lie in a joined tensor. */
-#ifndef TTI_CHECK_DATA_PARTS_H
-#define TTI_CHECK_DATA_PARTS_H
+#ifndef TOOLS_CHECK_DATA_PARTS_H
+#define TOOLS_CHECK_DATA_PARTS_H
 
 #include "check/check.h"
 #include "check/data/tensors.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tensors that notice each write to memory that is no part of the result. */
-#ifndef TTI_CHECK_DATA_TENSORS_H
-#define TTI_CHECK_DATA_TENSORS_H
+#ifndef TOOLS_CHECK_DATA_TENSORS_H
+#define TOOLS_CHECK_DATA_TENSORS_H
 
 #include "check/check.h"
 #include "check/plan.h"

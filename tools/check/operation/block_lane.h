@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lane on which no operation ends; for groups of two ranks or more. */
-#ifndef TTI_CHECK_OPERATION_BLOCK_LANE_H
-#define TTI_CHECK_OPERATION_BLOCK_LANE_H
+#ifndef TOOLS_CHECK_OPERATION_BLOCK_LANE_H
+#define TOOLS_CHECK_OPERATION_BLOCK_LANE_H
 
 #include "check/check.h"
 #include "check/operation/jobs.h"

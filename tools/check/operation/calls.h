@@ -7,8 +7,8 @@
  * that tutti/work.h offers. Ranks may complete one operation differently: the others do not notice. How many
  * are under way at once, and on which lanes, is the same on all of them.
  */
-#ifndef TTI_CHECK_OPERATION_CALLS_H
-#define TTI_CHECK_OPERATION_CALLS_H
+#ifndef TOOLS_CHECK_OPERATION_CALLS_H
+#define TOOLS_CHECK_OPERATION_CALLS_H
 
 #include "check/check.h"
 

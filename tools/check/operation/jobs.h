@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One operation with its data. */
-#ifndef TTI_CHECK_OPERATION_JOBS_H
-#define TTI_CHECK_OPERATION_JOBS_H
+#ifndef TOOLS_CHECK_OPERATION_JOBS_H
+#define TOOLS_CHECK_OPERATION_JOBS_H
 
 #include "check/check.h"
 #include "check/data/parts.h"

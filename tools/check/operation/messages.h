@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages with numbers: their data are a function of (sender, number), so one that came in another one's place is
  * seen. */
-#ifndef TTI_CHECK_OPERATION_MESSAGES_H
-#define TTI_CHECK_OPERATION_MESSAGES_H
+#ifndef TOOLS_CHECK_OPERATION_MESSAGES_H
+#define TOOLS_CHECK_OPERATION_MESSAGES_H
 
 #include "check/data/tensors.h"
 #include "check/operation/completion.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Operations that need few arguments, from start to end, in c->completion. */
-#ifndef TTI_CHECK_OPERATION_SHORTCUTS_H
-#define TTI_CHECK_OPERATION_SHORTCUTS_H
+#ifndef TOOLS_CHECK_OPERATION_SHORTCUTS_H
+#define TOOLS_CHECK_OPERATION_SHORTCUTS_H
 
 #include "check/check.h"
 

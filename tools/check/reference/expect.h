@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_CHECK_REFERENCE_EXPECT_H
-#define TTI_CHECK_REFERENCE_EXPECT_H
+#ifndef TOOLS_CHECK_REFERENCE_EXPECT_H
+#define TOOLS_CHECK_REFERENCE_EXPECT_H
 
 #include "check/check.h"
 #include "check/plan.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Floating-point formats by their definition. */
-#ifndef TTI_CHECK_REFERENCE_FLOAT_FORMAT_H
-#define TTI_CHECK_REFERENCE_FLOAT_FORMAT_H
+#ifndef TOOLS_CHECK_REFERENCE_FLOAT_FORMAT_H
+#define TOOLS_CHECK_REFERENCE_FLOAT_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * What a reduction must give, computed without the library: the exact left fold that the design prescribes. Beside it
  * the value in long double with an error bound, for engines that promise less.
  */
-#ifndef TTI_CHECK_REFERENCE_FOLD_H
-#define TTI_CHECK_REFERENCE_FOLD_H
+#ifndef TOOLS_CHECK_REFERENCE_FOLD_H
+#define TOOLS_CHECK_REFERENCE_FOLD_H
 
 #include <stdbool.h>
 #include <stddef.h>

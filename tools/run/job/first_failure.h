@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which rank failed first, and how it ended. */
-#ifndef TTI_RUN_JOB_FIRST_FAILURE_H
-#define TTI_RUN_JOB_FIRST_FAILURE_H
+#ifndef TOOLS_RUN_JOB_FIRST_FAILURE_H
+#define TOOLS_RUN_JOB_FIRST_FAILURE_H
 
 #include "run/job/job.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the launcher reports of the ranks' operations. */
-#ifndef TTI_RUN_JOB_FLIGHT_REPORT_H
-#define TTI_RUN_JOB_FLIGHT_REPORT_H
+#ifndef TOOLS_RUN_JOB_FLIGHT_REPORT_H
+#define TOOLS_RUN_JOB_FLIGHT_REPORT_H
 
 #include <tutti/status.h>
 

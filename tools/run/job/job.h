@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The state of one running job. */
-#ifndef TTI_RUN_JOB_JOB_H
-#define TTI_RUN_JOB_JOB_H
+#ifndef TOOLS_RUN_JOB_JOB_H
+#define TOOLS_RUN_JOB_JOB_H
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks' output on its way to the terminal. Nothing here ever blocks: what cannot be written yet is queued, and a
  * rank whose lines are not taken is no longer read. */
-#ifndef TTI_RUN_JOB_OUTPUT_H
-#define TTI_RUN_JOB_OUTPUT_H
+#ifndef TOOLS_RUN_JOB_OUTPUT_H
+#define TOOLS_RUN_JOB_OUTPUT_H
 
 #include <poll.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_JOB_START_H
-#define TTI_RUN_JOB_START_H
+#ifndef TOOLS_RUN_JOB_START_H
+#define TOOLS_RUN_JOB_START_H
 
 #include "run/job/job.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The poll loop of a job. */
-#ifndef TTI_RUN_JOB_SUPERVISE_H
-#define TTI_RUN_JOB_SUPERVISE_H
+#ifndef TOOLS_RUN_JOB_SUPERVISE_H
+#define TOOLS_RUN_JOB_SUPERVISE_H
 
 #include "run/identity.h"
 #include "run/job/job.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages between two launchers. */
-#ifndef TTI_RUN_NODES_LINK_H
-#define TTI_RUN_NODES_LINK_H
+#ifndef TOOLS_RUN_NODES_LINK_H
+#define TOOLS_RUN_NODES_LINK_H
 
 #include <stdbool.h>
 #include <stddef.h>

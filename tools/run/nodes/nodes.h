@@ -7,8 +7,8 @@
  *   link.c        messages and heartbeats between two launchers
  *   shutdown.c    how all launchers end together, and which rank they name
  */
-#ifndef TTI_RUN_NODES_NODES_H
-#define TTI_RUN_NODES_NODES_H
+#ifndef TOOLS_RUN_NODES_NODES_H
+#define TOOLS_RUN_NODES_NODES_H
 
 #include <stdbool.h>
 #include <stdint.h>

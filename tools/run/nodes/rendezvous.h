@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_NODES_RENDEZVOUS_H
-#define TTI_RUN_NODES_RENDEZVOUS_H
+#ifndef TOOLS_RUN_NODES_RENDEZVOUS_H
+#define TOOLS_RUN_NODES_RENDEZVOUS_H
 
 #include "run/identity.h"
 #include "run/nodes/nodes.h"

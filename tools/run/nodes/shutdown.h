@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_NODES_SHUTDOWN_H
-#define TTI_RUN_NODES_SHUTDOWN_H
+#ifndef TOOLS_RUN_NODES_SHUTDOWN_H
+#define TOOLS_RUN_NODES_SHUTDOWN_H
 
 #include "run/job/job.h"
 #include "run/nodes/nodes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_PROCESS_AFFINITY_H
-#define TTI_RUN_PROCESS_AFFINITY_H
+#ifndef TOOLS_RUN_PROCESS_AFFINITY_H
+#define TOOLS_RUN_PROCESS_AFFINITY_H
 
 #include "run/options.h"
 

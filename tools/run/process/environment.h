@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_PROCESS_ENVIRONMENT_H
-#define TTI_RUN_PROCESS_ENVIRONMENT_H
+#ifndef TOOLS_RUN_PROCESS_ENVIRONMENT_H
+#define TOOLS_RUN_PROCESS_ENVIRONMENT_H
 
 #include "run/identity.h"
 #include "run/options.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TTI_RUN_PROCESS_GUARD_H
-#define TTI_RUN_PROCESS_GUARD_H
+#ifndef TOOLS_RUN_PROCESS_GUARD_H
+#define TOOLS_RUN_PROCESS_GUARD_H
 
 #include <stdbool.h>
 #include <sys/types.h>

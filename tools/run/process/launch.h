@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starting one process. */
-#ifndef TTI_RUN_PROCESS_LAUNCH_H
-#define TTI_RUN_PROCESS_LAUNCH_H
+#ifndef TOOLS_RUN_PROCESS_LAUNCH_H
+#define TOOLS_RUN_PROCESS_LAUNCH_H
 
 #include <signal.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Causal self-attention of this rank's heads (Vaswani et al. 2017). Heads do not depend on one another, so a rank that
  * has all matrices of its heads needs no communication inside.
  */
-#ifndef GPT_ATTENTION_H
-#define GPT_ATTENTION_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_ATTENTION_H
+#define EXAMPLES_GPT_MODEL_LAYERS_ATTENTION_H
 
 #include <stdint.h>
 

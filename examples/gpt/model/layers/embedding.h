@@ -4,8 +4,8 @@
  * (vocabulary-parallel): a rank looks up the tokens that it has, takes zeros for the others, and the ranks' results add
  * up.
  */
-#ifndef GPT_EMBEDDING_H
-#define GPT_EMBEDDING_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_EMBEDDING_H
+#define EXAMPLES_GPT_MODEL_LAYERS_EMBEDDING_H
 
 #include "parallel.h"
 #include "parameters.h"

@@ -5,8 +5,8 @@
  * each rank, computes a part of every sum, and ends the region. One after the other, they need no communication between
  * them.
  */
-#ifndef GPT_LINEAR_H
-#define GPT_LINEAR_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_LINEAR_H
+#define EXAMPLES_GPT_MODEL_LAYERS_LINEAR_H
 
 #include "parallel.h"
 

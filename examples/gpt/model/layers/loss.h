@@ -3,8 +3,8 @@
  * Vocabulary-parallel cross entropy (Shoeybi et al. 2019): every rank has the logits of its part of the vocabulary. Two
  * all_reduces of one and two numbers a token replace an all_gather of all logits.
  */
-#ifndef GPT_LOSS_H
-#define GPT_LOSS_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_LOSS_H
+#define EXAMPLES_GPT_MODEL_LAYERS_LOSS_H
 
 #include "parallel.h"
 

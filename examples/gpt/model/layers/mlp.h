@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The middle of the gated MLP (SwiGLU, Shazeer 2020): silu(gate) * up, element by element, on this rank's columns. */
-#ifndef GPT_MLP_H
-#define GPT_MLP_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_MLP_H
+#define EXAMPLES_GPT_MODEL_LAYERS_MLP_H
 
 #include <stdint.h>
 

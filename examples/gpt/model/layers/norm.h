@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* RMS norm (Zhang & Sennrich 2019): y = gain * x / rms(x), token by token. It needs no communication. */
-#ifndef GPT_NORM_H
-#define GPT_NORM_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_NORM_H
+#define EXAMPLES_GPT_MODEL_LAYERS_NORM_H
 
 #include <stdint.h>
 

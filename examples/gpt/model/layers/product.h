@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Matrix products by OpenBLAS, and the time in them: where a model spends its time. */
-#ifndef GPT_PRODUCT_H
-#define GPT_PRODUCT_H
+#ifndef EXAMPLES_GPT_MODEL_LAYERS_PRODUCT_H
+#define EXAMPLES_GPT_MODEL_LAYERS_PRODUCT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What all collectives share: waiting until the library has launched the work and until it has ended, scratch
  * memory. */
-#ifndef TTI_BACKENDS_NCCL_CALL_H
-#define TTI_BACKENDS_NCCL_CALL_H
+#ifndef TTI_BACKENDS_NCCL_COLLECTIVES_CALL_H
+#define TTI_BACKENDS_NCCL_COLLECTIVES_CALL_H
 
 #include "backends/nccl/state.h"
 

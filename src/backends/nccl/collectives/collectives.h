@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One function of the library, or several, for each kind of collective. */
-#ifndef TTI_BACKENDS_NCCL_COLLECTIVES_H
-#define TTI_BACKENDS_NCCL_COLLECTIVES_H
+#ifndef TTI_BACKENDS_NCCL_COLLECTIVES_COLLECTIVES_H
+#define TTI_BACKENDS_NCCL_COLLECTIVES_COLLECTIVES_H
 
 #include "backends/nccl/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parts of joined tensors: where each lies, and copies of them on the lane's stream. */
-#ifndef TTI_BACKENDS_NCCL_PARTS_H
-#define TTI_BACKENDS_NCCL_PARTS_H
+#ifndef TTI_BACKENDS_NCCL_COLLECTIVES_PARTS_H
+#define TTI_BACKENDS_NCCL_COLLECTIVES_PARTS_H
 
 #include "backends/nccl/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which operations the library runs, and how it names element types and reductions. */
-#ifndef TTI_BACKENDS_NCCL_REDUCTIONS_H
-#define TTI_BACKENDS_NCCL_REDUCTIONS_H
+#ifndef TTI_BACKENDS_NCCL_COLLECTIVES_REDUCTIONS_H
+#define TTI_BACKENDS_NCCL_COLLECTIVES_REDUCTIONS_H
 
 #include "backends/nccl/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Running one collective. */
-#ifndef TTI_BACKENDS_NCCL_RUN_H
-#define TTI_BACKENDS_NCCL_RUN_H
+#ifndef TTI_BACKENDS_NCCL_COLLECTIVES_RUN_H
+#define TTI_BACKENDS_NCCL_COLLECTIVES_RUN_H
 
 #include <tutti/backend.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One step of a polling loop: spins, then yields, then sleeps 50 us a step. */
-#ifndef TTI_BACKENDS_NCCL_BACKOFF_H
-#define TTI_BACKENDS_NCCL_BACKOFF_H
+#ifndef TTI_BACKENDS_NCCL_COMMUNICATOR_BACKOFF_H
+#define TTI_BACKENDS_NCCL_COMMUNICATOR_BACKOFF_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lane's communicator: one thread at a time acquires it, calls the library and releases it. */
-#ifndef TTI_BACKENDS_NCCL_COMMUNICATOR_H
-#define TTI_BACKENDS_NCCL_COMMUNICATOR_H
+#ifndef TTI_BACKENDS_NCCL_COMMUNICATOR_COMMUNICATOR_H
+#define TTI_BACKENDS_NCCL_COMMUNICATOR_COMMUNICATOR_H
 
 #include "backends/nccl/state.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making the communicators of a group. */
-#ifndef TTI_BACKENDS_NCCL_CONNECT_H
-#define TTI_BACKENDS_NCCL_CONNECT_H
+#ifndef TTI_BACKENDS_NCCL_COMMUNICATOR_CONNECT_H
+#define TTI_BACKENDS_NCCL_COMMUNICATOR_CONNECT_H
 
 #include "backends/nccl/state.h"
 

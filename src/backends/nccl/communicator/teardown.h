@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ending a communicator, in a thread of its own. */
-#ifndef TTI_BACKENDS_NCCL_TEARDOWN_H
-#define TTI_BACKENDS_NCCL_TEARDOWN_H
+#ifndef TTI_BACKENDS_NCCL_COMMUNICATOR_TEARDOWN_H
+#define TTI_BACKENDS_NCCL_COMMUNICATOR_TEARDOWN_H
 
 #include "backends/nccl/state.h"
 

@@ -4,8 +4,8 @@
  * https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html). It is declared again because Tutti builds
  * without either library. Where nccl.h is installed, a test compares every prototype, type and number at compile time.
  */
-#ifndef TTI_BACKENDS_NCCL_API_H
-#define TTI_BACKENDS_NCCL_API_H
+#ifndef TTI_BACKENDS_NCCL_LIBRARY_API_H
+#define TTI_BACKENDS_NCCL_LIBRARY_API_H
 
 #include <stddef.h>
 

@@ -4,8 +4,8 @@
  * (TUTTI_RCCL_LIBRARY), a copy that the process has loaded already, the loader's path, Python's nvidia/nccl/lib beside
  * the running interpreter, the toolkit's folders. Always RTLD_LOCAL: both libraries export the same names.
  */
-#ifndef TTI_BACKENDS_NCCL_LIBRARY_H
-#define TTI_BACKENDS_NCCL_LIBRARY_H
+#ifndef TTI_BACKENDS_NCCL_LIBRARY_LIBRARY_H
+#define TTI_BACKENDS_NCCL_LIBRARY_LIBRARY_H
 
 #include <stdbool.h>
 #include <tutti/backend.h>

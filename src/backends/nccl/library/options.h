@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The settings nccl.* (rccl.*), in the library's terms. */
-#ifndef TTI_BACKENDS_NCCL_OPTIONS_H
-#define TTI_BACKENDS_NCCL_OPTIONS_H
+#ifndef TTI_BACKENDS_NCCL_LIBRARY_OPTIONS_H
+#define TTI_BACKENDS_NCCL_LIBRARY_OPTIONS_H
 
 #include "backends/nccl/library/library.h"
 

@@ -11,8 +11,8 @@
  *   call_cache.c      collectives
  *   message_cache.c   messages
  */
-#ifndef TTI_CORE_CALL_CACHE_H
-#define TTI_CORE_CALL_CACHE_H
+#ifndef TTI_CORE_CALL_CACHE_CALL_CACHE_H
+#define TTI_CORE_CALL_CACHE_CALL_CACHE_H
 
 #include "core/call/cache/signature.h"
 

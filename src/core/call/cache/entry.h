@@ -3,8 +3,8 @@
  * The entries of the call cache: 64 of a thread, direct-mapped, found by group, kind of operation, reduce op, peer and
  * tag. An entry is filled when a call has missed twice with the same signature. What each cached call runs is inline.
  */
-#ifndef TTI_CORE_CACHE_ENTRY_H
-#define TTI_CORE_CACHE_ENTRY_H
+#ifndef TTI_CORE_CALL_CACHE_ENTRY_H
+#define TTI_CORE_CALL_CACHE_ENTRY_H
 
 #include <assert.h>
 #include <stddef.h>

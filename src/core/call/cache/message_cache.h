@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sends and receives in the call cache: see call_cache.h. */
-#ifndef TTI_CORE_MESSAGE_CACHE_H
-#define TTI_CORE_MESSAGE_CACHE_H
+#ifndef TTI_CORE_CALL_CACHE_MESSAGE_CACHE_H
+#define TTI_CORE_CALL_CACHE_MESSAGE_CACHE_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A synchronous call as its caller wrote it, in few words, so that comparing two of them is cheap. */
-#ifndef TTI_CORE_CACHE_SIGNATURE_H
-#define TTI_CORE_CACHE_SIGNATURE_H
+#ifndef TTI_CORE_CALL_CACHE_SIGNATURE_H
+#define TTI_CORE_CALL_CACHE_SIGNATURE_H
 
 #include <stdint.h>
 #include <tutti/backend.h>

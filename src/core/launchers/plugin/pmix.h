@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the plug-in file tutti-pmix.so exports. */
-#ifndef TTI_CORE_PLUGIN_PMIX_H
-#define TTI_CORE_PLUGIN_PMIX_H
+#ifndef TTI_CORE_LAUNCHERS_PLUGIN_PMIX_H
+#define TTI_CORE_LAUNCHERS_PLUGIN_PMIX_H
 
 #include <stddef.h>
 

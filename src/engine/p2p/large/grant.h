@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which message of a peer is transferred next. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_GRANT_H
-#define TTI_ENGINE_P2P_GRANT_H
+#ifndef TTI_ENGINE_P2P_LARGE_GRANT_H
+#define TTI_ENGINE_P2P_LARGE_GRANT_H
 
 #include "engine/p2p/types.h"
 

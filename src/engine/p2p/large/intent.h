@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Access to a tensor of another rank, for one chunk at a time. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_INTENT_H
-#define TTI_ENGINE_P2P_INTENT_H
+#ifndef TTI_ENGINE_P2P_LARGE_INTENT_H
+#define TTI_ENGINE_P2P_LARGE_INTENT_H
 
 #include "engine/p2p/types.h"
 

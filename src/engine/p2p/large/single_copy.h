@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages that the kernel copies once between two processes. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_SINGLE_COPY_H
-#define TTI_ENGINE_P2P_SINGLE_COPY_H
+#ifndef TTI_ENGINE_P2P_LARGE_SINGLE_COPY_H
+#define TTI_ENGINE_P2P_LARGE_SINGLE_COPY_H
 
 #include "engine/p2p/types.h"
 

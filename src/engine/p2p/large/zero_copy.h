@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages that are copied once, from tensor to tensor. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_ZERO_COPY_H
-#define TTI_ENGINE_P2P_ZERO_COPY_H
+#ifndef TTI_ENGINE_P2P_LARGE_ZERO_COPY_H
+#define TTI_ENGINE_P2P_LARGE_ZERO_COPY_H
 
 #include "engine/p2p/rings/rings.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How far away peers are, and what a byte of their chunks costs. The caller holds the lock. */
-#ifndef TTI_ENGINE_P2P_CHUNK_TIMES_H
-#define TTI_ENGINE_P2P_CHUNK_TIMES_H
+#ifndef TTI_ENGINE_P2P_RINGS_CHUNK_TIMES_H
+#define TTI_ENGINE_P2P_RINGS_CHUNK_TIMES_H
 
 #include "engine/p2p/types.h"
 

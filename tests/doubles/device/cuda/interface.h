@@ -4,8 +4,8 @@
  * the compiler compares every type and argument. Elsewhere they are defined against the same declarations below.
  * Functions are written with the names that the library exports (cuMemAlloc_v2), for which cuda.h has macros.
  */
-#ifndef TUTTI_TESTS_DOUBLES_CUDA_ABI_H
-#define TUTTI_TESTS_DOUBLES_CUDA_ABI_H
+#ifndef TESTS_DOUBLES_DEVICE_CUDA_INTERFACE_H
+#define TESTS_DOUBLES_DEVICE_CUDA_INTERFACE_H
 
 #include "../device.h"
 

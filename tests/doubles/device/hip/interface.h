@@ -3,8 +3,8 @@
  * HIP's runtime interface in versions 5, 6 and 7 (TTI_DOUBLE_HIP). The parts that Tutti's drivers and
  * applications use are declared here after hip_runtime_api.h; the numbers of memory types changed with version 6.
  */
-#ifndef TUTTI_TESTS_DOUBLES_HIP_ABI_H
-#define TUTTI_TESTS_DOUBLES_HIP_ABI_H
+#ifndef TESTS_DOUBLES_DEVICE_HIP_INTERFACE_H
+#define TESTS_DOUBLES_DEVICE_HIP_INTERFACE_H
 
 #include "../device.h"
 

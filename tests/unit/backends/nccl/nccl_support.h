@@ -3,8 +3,8 @@
  * Ranks of the backends nccl and rccl without the core. Each rank is a process, forked before the device's driver or
  * the library is in use. The rendezvous is a table in shared memory. The libraries are the doubles of tests/doubles.
  */
-#ifndef TTI_TESTS_NCCL_SUPPORT_H
-#define TTI_TESTS_NCCL_SUPPORT_H
+#ifndef TESTS_UNIT_BACKENDS_NCCL_NCCL_SUPPORT_H
+#define TESTS_UNIT_BACKENDS_NCCL_NCCL_SUPPORT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A tree of files like those of the kernel, below a root of its own for each test. */
-#ifndef TTI_TESTS_MADE_TREE_H
-#define TTI_TESTS_MADE_TREE_H
+#ifndef TESTS_UNIT_BASE_HOST_MADE_TREE_H
+#define TESTS_UNIT_BASE_HOST_MADE_TREE_H
 
 #include <errno.h>
 #include <ftw.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups without a backend; the test ends their operations. */
-#ifndef TESTS_UNIT_EVENTS_SUPPORT_H
-#define TESTS_UNIT_EVENTS_SUPPORT_H
+#ifndef TESTS_UNIT_CORE_ASYNC_EVENTS_SUPPORT_H
+#define TESTS_UNIT_CORE_ASYNC_EVENTS_SUPPORT_H
 
 #include <setjmp.h>
 #include <stdarg.h>

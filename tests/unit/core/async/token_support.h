@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the tests of cancellation tokens share. */
-#ifndef TESTS_UNIT_TOKEN_SUPPORT_H
-#define TESTS_UNIT_TOKEN_SUPPORT_H
+#ifndef TESTS_UNIT_CORE_ASYNC_TOKEN_SUPPORT_H
+#define TESTS_UNIT_CORE_ASYNC_TOKEN_SUPPORT_H
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks of one process that behave like several processes, with private memory and a heap: for tests of messages that
  * are copied once. */
-#ifndef TESTS_UNIT_P2P_FIXTURE_H
-#define TESTS_UNIT_P2P_FIXTURE_H
+#ifndef TESTS_UNIT_ENGINE_P2P_P2P_FIXTURE_H
+#define TESTS_UNIT_ENGINE_P2P_P2P_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages as the engine's tests make them: vectors of int32. */
-#ifndef TESTS_UNIT_P2P_SUPPORT_H
-#define TESTS_UNIT_P2P_SUPPORT_H
+#ifndef TESTS_UNIT_ENGINE_P2P_P2P_SUPPORT_H
+#define TESTS_UNIT_ENGINE_P2P_P2P_SUPPORT_H
 
 #include "engine/memory/single_copy.h"
 #include "engine/p2p/rings/rings.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How each regular collective is tested. */
-#ifndef TTI_CHECK_CASES_COLLECTIVES_FORMS_H
-#define TTI_CHECK_CASES_COLLECTIVES_FORMS_H
+#ifndef TOOLS_CHECK_CASES_COLLECTIVES_FORMS_H
+#define TOOLS_CHECK_CASES_COLLECTIVES_FORMS_H
 
 #include "check/operation/jobs.h"
 

@@ -10,8 +10,8 @@
  *
  * Cost: n - 1 records of 64 bytes for each rank and call, and the data.
  */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_CALL_H
-#define TTI_BACKENDS_GLOO_PLUGIN_CALL_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_CALL_H
+#define TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_CALL_H
 
 #include "backends/gloo/plugin/group.h"
 

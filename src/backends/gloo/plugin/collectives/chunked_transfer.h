@@ -4,8 +4,8 @@
  * overlaps with the transfer of the next, and the chunks of other lanes pass between them. receive_order.h says in
  * which order a rank receives the chunks of all transfers.
  */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H
-#define TTI_BACKENDS_GLOO_PLUGIN_CHUNKED_TRANSFER_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_CHUNKED_TRANSFER_H
+#define TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_CHUNKED_TRANSFER_H
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The parts of a joined tensor: where they are, and copies of parts that span several rows. */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_PARTS_H
-#define TTI_BACKENDS_GLOO_PLUGIN_PARTS_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_PARTS_H
+#define TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_PARTS_H
 
 #include "backends/gloo/plugin/collectives/call.h"
 

@@ -14,8 +14,8 @@
  * There is no deadlock: of all chunks that have not arrived anywhere, the first in this order has its receive posted,
  * and its sender has received all that it depends on.
  */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_RECEIVE_ORDER_H
-#define TTI_BACKENDS_GLOO_PLUGIN_RECEIVE_ORDER_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_RECEIVE_ORDER_H
+#define TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_RECEIVE_ORDER_H
 
 #include <algorithm>
 #include <cstddef>

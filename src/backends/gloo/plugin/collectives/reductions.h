@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* all_reduce, reduce and reduce_scatter. */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_REDUCTIONS_H
-#define TTI_BACKENDS_GLOO_PLUGIN_REDUCTIONS_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_REDUCTIONS_H
+#define TTI_BACKENDS_GLOO_PLUGIN_COLLECTIVES_REDUCTIONS_H
 
 #include "backends/gloo/plugin/collectives/call.h"
 

@@ -8,8 +8,8 @@
  * second transfer on the slot that the envelope names, directly from tensor to tensor, once a receive matches.
  * Envelopes of a pair arrive in the order in which they were sent.
  */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_MESSAGES_H
-#define TTI_BACKENDS_GLOO_PLUGIN_MESSAGES_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_MESSAGES_MESSAGES_H
+#define TTI_BACKENDS_GLOO_PLUGIN_MESSAGES_MESSAGES_H
 
 #include <list>
 #include <memory>

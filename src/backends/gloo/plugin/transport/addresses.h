@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The choice of the address over which each rank is reached. */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_ADDRESSES_H
-#define TTI_BACKENDS_GLOO_PLUGIN_ADDRESSES_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_ADDRESSES_H
+#define TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_ADDRESSES_H
 
 #include <gloo/transport/tcp/attr.h>
 

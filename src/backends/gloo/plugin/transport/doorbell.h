@@ -4,8 +4,8 @@
  * thread could wait for one transfer only, not for several or for an abort. Here Gloo's thread rings after each
  * transfer that ends, and the sleepers check what they wait for. Without sleepers a ring costs one atomic addition.
  */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_DOORBELL_H
-#define TTI_BACKENDS_GLOO_PLUGIN_DOORBELL_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_DOORBELL_H
+#define TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_DOORBELL_H
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -10,8 +10,8 @@
  *   - a connection outlives a lack of memory, which is recorded apart: it is this rank's failure, not the peer's;
  *   - data that arrive after the group has failed are discarded. Otherwise they would keep Gloo's thread busy.
  */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_MESH_H
-#define TTI_BACKENDS_GLOO_PLUGIN_MESH_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_MESH_H
+#define TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_MESH_H
 
 #include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>

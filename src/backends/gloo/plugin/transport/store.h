@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gloo's store, implemented on Tutti's rendezvous. Errors pass through Gloo as exceptions. */
-#ifndef TTI_BACKENDS_GLOO_PLUGIN_STORE_H
-#define TTI_BACKENDS_GLOO_PLUGIN_STORE_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_STORE_H
+#define TTI_BACKENDS_GLOO_PLUGIN_TRANSPORT_STORE_H
 
 #include <gloo/rendezvous/store.h>
 

@@ -3,8 +3,8 @@
  * Heaps without an engine. Threads play the ranks, each with views of its own. A barrier and a table replace the
  * engine's exchange. If an expectation of a rank fails, it is counted and the thread continues.
  */
-#ifndef TESTS_UNIT_HEAP_SUPPORT_H
-#define TESTS_UNIT_HEAP_SUPPORT_H
+#ifndef TESTS_UNIT_BACKENDS_SHM_HEAP_HEAP_SUPPORT_H
+#define TESTS_UNIT_BACKENDS_SHM_HEAP_HEAP_SUPPORT_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * Debian's libgloo-dev 0.0~git20220518 does not install this header, which its other headers include. They use three
  * templates of it, each of which holds one smart pointer. This file declares their layout; the library has the rest.
  */
-#ifndef TTI_BACKENDS_GLOO_COMPAT_MEMORY_H
-#define TTI_BACKENDS_GLOO_COMPAT_MEMORY_H
+#ifndef TTI_BACKENDS_GLOO_PLUGIN_COMPAT_GLOO_COMMON_MEMORY_H
+#define TTI_BACKENDS_GLOO_PLUGIN_COMPAT_GLOO_COMMON_MEMORY_H
 
 #include <gloo/config.h>
 
