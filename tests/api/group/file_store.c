@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti-test: seconds=3 timeout=120 trees=release,debug,address,undefined */
 /*
- * Jobs in a directory that earlier jobs have left their keys in: of other sizes, after ranks that were killed, and after
- * ranks whose end cannot be seen. A rank whose place is not known to be free is refused.
+ * Jobs in a directory that earlier jobs have left their keys in: of other sizes, after ranks that were killed, and
+ * after ranks whose end cannot be seen. A rank whose place is not known to be free is refused.
  */
 #include "init_processes.h"
 

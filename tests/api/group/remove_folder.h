@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Removes the directory of a file: store. */
-#ifndef TESTS_API_REMOVE_FOLDER_H
-#define TESTS_API_REMOVE_FOLDER_H
+#ifndef TESTS_API_GROUP_REMOVE_FOLDER_H
+#define TESTS_API_GROUP_REMOVE_FOLDER_H
 
 #include <dirent.h>
 #include <unistd.h>
