@@ -10,7 +10,8 @@
  *
  * While the group lives, its keys stay: waiting ranks leave notes there (wait_registry.c). In a store in memory the
  * last rank that destroys the group removes them. Elsewhere they stay as long as the store: a rank that destroys a
- * group must not wait for a server. In a store that lasts each rank puts `gone`/RANK, so that a later job skips the group.
+ * group must not wait for a server. In a store that lasts each rank puts `gone`/RANK, so that a later job skips the
+ * group.
  *
  * Cost for n members: one or two gets for each of them, and a waiting get for each that is late. After a refusal, each
  * poll of such a wait makes up to n + 1 gets more.
