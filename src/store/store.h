@@ -77,7 +77,7 @@ tutti_status tti_store_remove(struct tti_store *store, const char *key, tutti_er
 bool tti_store_can_remove_below(const struct tti_store *store);
 void tti_store_remove_below(struct tti_store *store, const char *prefix);
 
-/* Whether keys stay in the store when all processes that used it have ended, so that a later job finds them: files do. */
+/* Whether keys stay in the store when all processes that used it have ended, and a later job finds them: files do. */
 bool tti_store_lasts(const struct tti_store *store);
 
 /* Descriptor passing: memory and unix. The store keeps a duplicate until `readers` gets have been served. */

@@ -12,6 +12,7 @@
  *
  * In a store that lasts (file:), every process does so for its first world, since a later job may have more ranks.
  * There a rank that has destroyed its group counts as ended, too: a process of another machine cannot be checked.
+ *
  * Cost: two requests for the first world of a store, then one. A process that is not the first one of its rank, or
  * whose store lasts, reads one record of each rank for each world.
  */
