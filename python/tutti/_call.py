@@ -9,7 +9,7 @@ import operator
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
-from ._errors import Error, InvalidArgument, error_from
+from ._errors import Error, InvalidArgument, error_from, wrong_type
 from ._native import CALLBACK, CallStruct, ErrorStruct
 
 if TYPE_CHECKING:
@@ -84,9 +84,42 @@ class _Local(threading.local):
 local = _Local()
 
 
+def integer(value: Any, what: str) -> int:
+    """The argument `what` as an int, also one of NumPy's."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise wrong_type(what, value, "an integer") from None
+
+
+def integers(values: Any, what: str) -> list[int]:
+    """The argument `what`, a sequence of integers."""
+    try:
+        found = list(values)
+    except TypeError:
+        raise wrong_type(what, values, "a sequence of integers") from None
+    return [integer(value, f"{what}[{index}]") for index, value in enumerate(found)]
+
+
+def encoded(value: Any, what: str) -> bytes:
+    """The argument `what`, a string, as the library reads it."""
+    if not isinstance(value, str):
+        raise wrong_type(what, value, "a string")
+    return value.encode()
+
+
+def _real(value: Any, what: str, wanted: str) -> Any:
+    """The argument `what`, unless it is no real number."""
+    try:
+        math.isnan(value)
+    except TypeError:
+        raise wrong_type(what, value, wanted) from None
+    return value
+
+
 def int32(value: Any, what: str) -> int:
     """An int32_t of the library. ctypes would cut a larger number without a word, and refuse NumPy's integers."""
-    number = operator.index(value)
+    number = integer(value, what)
     if -(1 << 31) <= number < 1 << 31:
         return number
     raise InvalidArgument(f"tutti: {what} is {number}, which is out of range")
@@ -98,7 +131,7 @@ def deadline_ms(timeout: Optional[float]) -> int:
         return 0
     if timeout == math.inf:
         return -1
-    if not timeout > 0:
+    if not _real(timeout, "timeout", "a number of seconds") > 0:
         raise InvalidArgument(f"tutti: the timeout is {timeout} s; it is above 0, or math.inf for none")
     return max(1, math.ceil(min(timeout * 1000, _MOST_MS)))
 
@@ -107,14 +140,14 @@ def limit_ms(timeout: Optional[float]) -> int:
     """A limit of a wait: None = forever, 0 = do not wait."""
     if timeout is None or timeout == math.inf:
         return -1
-    if not timeout >= 0:
+    if not _real(timeout, "timeout", "a number of seconds") >= 0:
         raise InvalidArgument(f"tutti: the limit is {timeout} s; it is at least 0, or None for none")
     return math.ceil(min(timeout * 1000, _MOST_MS))
 
 
 def wire_number(name: str) -> int:
     """A tutti_wire by its name."""
-    if name not in WIRES:
+    if not isinstance(name, str) or name not in WIRES:
         raise InvalidArgument(f"tutti: wire is {name!r}; it is one of {', '.join(WIRES)}")
     return WIRES[name]
 
@@ -127,22 +160,22 @@ def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
         if name == "timeout":
             call.timeout_ms = deadline_ms(value)
         elif name in _LIMITS:
-            number = operator.index(value)
+            number = integer(value, name)
             if not 0 <= number < _LIMITS[name]:
                 raise InvalidArgument(f"tutti: {name} is {number}; it is at least 0 and below {_LIMITS[name]}")
             setattr(call, name, number)
         elif name == "scale":
-            call.scale = value
+            call.scale = _real(value, "scale", "a number")
             call.flags |= HAS_SCALE if value == 0 else 0  # without the flag 0 means 1; flags make a call slower
         elif name == "wire":
             call.wire = wire_number(value)
         elif name == "stream":
             if value is not None:
                 call.flags |= HAS_STREAM
-                call.stream = int(value)
+                call.stream = integer(value, "stream")
         elif name == "token":
             if value is not None:
-                call.token = value.handle
+                call.token = token_handle(value, "token")
                 keep.append(value)
         elif name in _FLAGS:
             call.flags |= _FLAGS[name] if value else 0
@@ -155,8 +188,19 @@ def call_struct(error_address: int, options: Any) -> Tuple[int, Any]:
     return ctypes.addressof(call), keep
 
 
+def token_handle(token: Any, what: str) -> int:
+    """The handle of the argument `what`, a CancelToken."""
+    from ._work import CancelToken
+
+    if not isinstance(token, CancelToken):
+        raise wrong_type(what, token, "a CancelToken")
+    return token.handle
+
+
 def end_callback(function: Callable[[Optional[Error]], object]) -> Any:
     """A tutti_callback that passes the error, or None, to `function`."""
+    if not callable(function):
+        raise wrong_type("on_end", function, "a function of the error or None")
 
     def ended(status: int, details: int, _user: object) -> None:
         error = error_from(ErrorStruct.from_buffer_copy(ErrorStruct.from_address(details))) if status else None

@@ -6,12 +6,11 @@ NAME_async, made of NAME by `started`, returns a Work; NAME_init, made of it by 
 
 from __future__ import annotations
 
-import operator
 from ctypes import c_int64
-from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, Union
 
-from ._call import int32
-from ._errors import InvalidArgument
+from ._call import int32, integers
+from ._errors import InvalidArgument, wrong_type
 from ._native import lib
 from ._operation import Operations, initialised, reduce_op, started
 from ._persistent import Persistent, PersistentOp
@@ -27,7 +26,7 @@ def _counts(counts: Optional[Sequence[int]], size: int, what: str) -> Any:
     """A list with one number for each rank, as the library reads it."""
     if counts is None:
         return None
-    numbers = [operator.index(number) for number in counts]
+    numbers = integers(counts, what)
     if len(numbers) != size:
         raise InvalidArgument(f"tutti: {what} has {len(numbers)} entries; the group has {size} ranks")
     if any(not 0 <= number < 1 << 63 for number in numbers):
@@ -42,7 +41,7 @@ class Collectives(Operations):
         self, tensor: Any, output: Any = None, op: Union[str, int] = "sum", **options: Unpack[Options]
     ) -> Any:
         """The reduction of every rank's tensor, on every rank; in place without `output`. Returns the output."""
-        a, keep = reading(tensor) if output is not None else writing(tensor)
+        a, keep = reading(tensor) if output is not None else writing(tensor, "tensor")
         if output is None:
             return self._run("all_reduce", tensor, (a, a, reduce_op(op)), options, keep)
         b, kept = writing(output)
@@ -57,7 +56,7 @@ class Collectives(Operations):
         """all_reduce with the result on `root` only, there in place without `output`. Returns it, None elsewhere."""
         root = int32(root, "root")
         here = root == self._rank
-        a, keep = writing(tensor) if here and output is None else reading(tensor)
+        a, keep = writing(tensor, "tensor") if here and output is None else reading(tensor)
         b, kept = (None, None) if not here else (a, None) if output is None else writing(output)
         made = (tensor if output is None else output) if here else None
         return self._run("reduce", made, (a, b, reduce_op(op), root), options, (keep, kept))
@@ -68,7 +67,7 @@ class Collectives(Operations):
     def broadcast(self, tensor: Any, root: int = 0, **options: Unpack[Options]) -> Any:
         """Copies the root's tensor into the tensors of all ranks. Returns the tensor."""
         root = int32(root, "root")
-        a, keep = reading(tensor) if root == self._rank else writing(tensor)
+        a, keep = reading(tensor) if root == self._rank else writing(tensor, "tensor")
         return self._run("broadcast", tensor, (a, root), options, keep)
 
     broadcast_async = started(broadcast)
@@ -149,7 +148,11 @@ class Collectives(Operations):
     def persistent(self, operations: Sequence[PersistentOp], **options: Unpack[Options]) -> Persistent[list[Any]]:
         """Checks a list of collectives, and returns a Persistent that runs all of them by one call."""
         described = []
+        if not isinstance(operations, Iterable):
+            raise wrong_type("operations", operations, "a sequence of PersistentOp")
         for index, operation in enumerate(operations):
+            if not isinstance(operation, PersistentOp):
+                raise wrong_type(f"operations[{index}]", operation, "a PersistentOp")
             one, own = self._describe(getattr(type(self), operation.name), operation.arguments, operation.keywords)
             if own:
                 raise InvalidArgument(f"tutti: operations[{index}]: {', '.join(own)} is an option of the whole list")

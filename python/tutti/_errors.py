@@ -2,7 +2,8 @@
 """One exception for each status of tutti/status.h. Those with a counterpart in Python are also that exception."""
 
 import ctypes
-from typing import Dict, NoReturn, Optional, Tuple, Type
+import reprlib
+from typing import Any, Dict, NoReturn, Optional, Tuple, Type
 
 from . import _status
 from ._native import ErrorStruct, lib
@@ -46,6 +47,11 @@ class Error(Exception):
 
     def __reduce__(self) -> Tuple[object, ...]:
         return _restore, (type(self), str(self), dict(self.__dict__))
+
+
+def wrong_type(what: str, value: Any, wanted: str) -> TypeError:
+    """The exception for an argument of another type than the one it must have."""
+    return TypeError(f"tutti: {what} is {reprlib.repr(value)} ({type(value).__name__}); it must be {wanted}")
 
 
 def _restore(kind: Type[Error], message: str, fields: Dict[str, object]) -> Error:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Union
 
 from . import _events, _interrupt, _overlap, _persistent, _work
-from ._call import call_struct, deadline_ms, int32, local
+from ._call import call_struct, deadline_ms, encoded, int32, integer, integers, local
 from ._collectives import Collectives
-from ._errors import Error, InvalidArgument, checked, error_of, fail
+from ._errors import Error, InvalidArgument, checked, error_of, fail, wrong_type
 from ._heap import Family, Registration, empty
 from ._messages import Messages
 from ._native import ConfigStruct, ErrorStruct, RecordStruct, lib
@@ -147,7 +147,7 @@ class Group(Collectives, Messages):
     def recorded(self, index: int) -> Record:
         """Operation `index` that ran on a group of the backend "null"."""
         record = RecordStruct(size=ctypes.sizeof(RecordStruct))
-        checked(lib.tutti_null_recorded, self.handle, index, addressof(record))
+        checked(lib.tutti_null_recorded, self.handle, integer(index, "index"), addressof(record))
         return Record(
             lib.tutti_operation_name(record.operation).decode(),
             lib.tutti_dtype_name(record.dtype).decode(),
@@ -164,8 +164,9 @@ class Group(Collectives, Messages):
 
     def create(self, ranks: Sequence[int], **config: Any) -> Group:
         """A group of some ranks of this one: ranks[i] becomes rank i. Only the members call, with the same list."""
-        members = (c_int32 * max(len(ranks), 1))(*(int32(rank, "a rank") for rank in ranks))
-        made, keep = self._derive(lib.tutti_group_create, members, len(ranks), config=config)
+        numbers = [int32(rank, "a rank") for rank in integers(ranks, "ranks")]
+        members = (c_int32 * max(len(numbers), 1))(*numbers)
+        made, keep = self._derive(lib.tutti_group_create, members, len(numbers), config=config)
         assert made
         return self._child(made, keep)
 
@@ -262,7 +263,7 @@ class Group(Collectives, Messages):
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "f64") -> Any:
         """A new array in memory that the other ranks can reach, so that collectives copy less. Collective; ranks may
         ask for different shapes. A NumPy array if NumPy is installed and has the type, else a Tensor."""
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
+        dims = (shape,) if isinstance(shape, int) else tuple(integers(shape, "shape"))
         return empty(self, dims, dtype_number(dtype))
 
     def register(self, array: Any) -> Registration:
@@ -290,6 +291,7 @@ class Group(Collectives, Messages):
 
     def agree(self, flags: int = (1 << 64) - 1, timeout: Optional[float] = None) -> Tuple[int, list[int]]:
         """The bitwise AND of all living ranks' 64 bits, and the failed ranks: the same on all ranks. Collective."""
+        flags = integer(flags, "flags")
         if not 0 <= flags < 1 << 64:
             raise InvalidArgument(f"tutti: flags is {flags}; it has 64 bits")
         bits, ranks, count = c_uint64(flags), (c_int32 * max(self._size, 1))(), c_int32()
@@ -314,7 +316,7 @@ class Group(Collectives, Messages):
         group = c_void_p()
         self._form(
             lib.tutti_group_grow,
-            token.encode(),
+            encoded(token, "token"),
             int32(newcomers, "newcomers"),
             deadline_ms(timeout),
             ctypes.byref(group),
@@ -348,9 +350,16 @@ def config_struct(config: dict[str, Any]) -> Tuple[ConfigStruct, Any]:
                 keep = store_struct(value)
                 struct.store_callbacks = ctypes.pointer(keep)
         elif name == "native_communicator":
-            struct.native_communicator = value
+            try:
+                struct.native_communicator = value
+            except TypeError:
+                raise wrong_type(name, value, "an address") from None
         elif name == "settings":
-            pairs += [f"{key}={_setting(item)}".encode() for key, item in dict(value).items()]
+            try:
+                items = dict(value).items()
+            except (TypeError, ValueError):
+                raise wrong_type(name, value, "a dict of names and values") from None
+            pairs += [f"{key}={_setting(item)}".encode() for key, item in items]
         else:
             raise TypeError(f"unknown configuration {name!r}")
     if pairs:

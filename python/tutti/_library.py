@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar, Union
 
 from . import _heap, _persistent, _work
-from ._call import int32
+from ._call import encoded, int32
 from ._errors import Busy, Error, checked, fail
 from ._group import Group, open_group
 from ._native import RANK_FUNCTION, BackendStruct, ErrorStruct, KeyStruct, lib
@@ -64,7 +64,7 @@ def join(
 ) -> Group:
     """Joins a group that grows, as one of its new ranks."""
     config = {"timeout": timeout, "device": device, "device_index": device_index, "settings": settings}
-    secret = token.encode()
+    secret = encoded(token, "token")
     return open_group(lambda *arguments: int(lib.tutti_group_join(secret, *arguments)), config)
 
 

@@ -59,7 +59,7 @@ class Messages(Operations):
 
     def recv(self, tensor: Any, peer: int = ANY, tag: int = ANY, **options: Unpack[MessageOptions]) -> Message:
         """Receives into the tensor. A message with fewer elements fills the beginning."""
-        a, keep = writing(tensor)
+        a, keep = writing(tensor, "tensor")
         message = Message()
         after = (addressof(message._struct),)
         return self._run("recv", message, (a, *_address(peer, tag)), options, (keep, message), after)
@@ -77,10 +77,11 @@ class Messages(Operations):
         **options: Unpack[MessageOptions],
     ) -> Message:
         """Sends one tensor and receives another at the same time."""
-        a, keep = reading(send)
-        b, kept = writing(recv)
+        a, keep = reading(send, "send")
+        b, kept = writing(recv, "recv")
         message = Message()
-        before = (a, *_address(destination, send_tag), b, *_address(source, recv_tag))
+        to = int32(destination, "destination"), int32(send_tag, "send_tag")
+        before = (a, *to, b, int32(source, "source"), int32(recv_tag, "recv_tag"))
         after = (addressof(message._struct),)
         return self._run("sendrecv", message, before, options, (keep, kept, send, message), after)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Tuple, Type
 
 from . import _interrupt
 from ._call import call_struct, int32, local
-from ._errors import Error, InvalidArgument, checked, fail
+from ._errors import Error, InvalidArgument, checked, fail, wrong_type
 from ._native import ErrorStruct, lib
 from ._persistent import Described, Persistent
 from ._tensor import CPU, FORMATS, Managed, Tensor, dtype_number
@@ -48,13 +48,16 @@ _ops: dict[Union[str, int], int] = {name: number for name, number in REDUCE_OPS.
 
 def reduce_op(name: Union[str, int]) -> int:
     """The number of a reduction operator."""
-    found = _ops.get(name)
+    found = _ops.get(name) if isinstance(name, str) else None
     if found is None:
-        if isinstance(name, int):
-            return int32(name, "op")  # the library checks it
+        if not isinstance(name, str):
+            try:
+                return int32(name, "op")  # the library checks it
+            except TypeError:
+                raise wrong_type("op", name, f"one of {', '.join(REDUCE_OPS)}") from None
         number = c_int32()
-        if not isinstance(name, str) or lib.tutti_reduce_op_parse(name.encode(), addressof(number)):
-            raise InvalidArgument(f"tutti: no reduction {name!r}; they are {', '.join(REDUCE_OPS)}")
+        if lib.tutti_reduce_op_parse(name.encode(), addressof(number)):
+            raise InvalidArgument(f"tutti: op is {name!r}, which is no reduction; they are {', '.join(REDUCE_OPS)}")
         found = _ops[name] = number.value
     return found
 

@@ -7,7 +7,7 @@ import ctypes
 from ctypes import addressof, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Union
 
-from ._call import deadline_ms, int32, wire_number
+from ._call import deadline_ms, int32, integer, wire_number
 from ._dropped import Registry
 from ._errors import checked, fail
 from ._native import BucketerStruct, ErrorStruct, lib
@@ -37,12 +37,12 @@ class Bucketer:
         lane: int = 0,
         wire: str = "full",
     ):
-        borrowed = [writing(gradient) for gradient in gradients]
+        borrowed = [writing(gradient, f"gradients[{index}]") for index, gradient in enumerate(gradients)]
         pointers = (c_void_p * max(len(borrowed), 1))(*(address for address, _ in borrowed))
         options = BucketerStruct(
             ctypes.sizeof(BucketerStruct),
             reduce_op(op),
-            bucket_bytes,
+            integer(bucket_bytes, "bucket_bytes"),
             deadline_ms(timeout),
             int32(lane, "lane"),
             wire_number(wire),

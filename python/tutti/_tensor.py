@@ -2,6 +2,7 @@
 """From the caller's arrays to DLTensors, without a copy: `__dlpack__`, the buffer protocol, `__array_interface__`."""
 
 import ctypes
+import reprlib
 import sys
 from ctypes import c_char_p, c_int, c_int64, c_ssize_t, c_void_p, py_object
 from typing import Any, Iterable, Optional, Tuple
@@ -304,7 +305,7 @@ def _from_buffer(array: Any, dtype: Any, problem: Optional[BaseException] = None
     if not hasattr(array, "dtype") or not isinstance(interface.get("data"), tuple):
         reason = f": {problem}" if problem else ""
         raise InvalidArgument(
-            f"tutti: {type(array).__module__}.{type(array).__name__} is no array: "
+            f"tutti: {reprlib.repr(array)} ({type(array).__module__}.{type(array).__name__}) is no array: "
             f"it has neither a usable __dlpack__ nor a buffer{reason}"
         )
     if interface["typestr"][0] == (">" if sys.byteorder == "little" else "<"):
@@ -330,8 +331,16 @@ def _is_ndarray(array: Any) -> bool:
     return type(array) is _ndarray and _ndarray is not None
 
 
-def reading(array: Any) -> Tuple[int, Any]:
-    """The address of an input's DLTensor, and what keeps it alive."""
+def _named(array: Any, what: str) -> Tuple[int, bool, Any]:
+    """_convert, whose errors name the argument."""
+    try:
+        return _convert(array)
+    except InvalidArgument as refused:
+        raise InvalidArgument(str(refused).replace("tutti: ", f"tutti: {what}: ", 1)) from None
+
+
+def reading(array: Any, what: str = "tensor") -> Tuple[int, Any]:
+    """The address of an input's DLTensor, and what keeps it alive. Errors name the argument `what`."""
     if type(array) is _ndarray:
         try:
             capsule = array.__dlpack__()
@@ -340,12 +349,12 @@ def reading(array: Any) -> Tuple[int, Any]:
             pass
     elif type(array) is Tensor:
         return array.address, array
-    address, _, keep = _convert(array)
+    address, _, keep = _named(array, what)
     _is_ndarray(array)
     return address, keep
 
 
-def writing(array: Any) -> Tuple[int, Any]:
+def writing(array: Any, what: str = "output") -> Tuple[int, Any]:
     """The same for an output."""
     if type(array) is _ndarray:
         try:
@@ -355,10 +364,10 @@ def writing(array: Any) -> Tuple[int, Any]:
             pass
     elif type(array) is Tensor and not array.read_only:
         return array.address, array
-    address, read_only, keep = _convert(array)
+    address, read_only, keep = _named(array, what)
     if read_only:
         hint = "; a scalar of NumPy: pass an array, or output=" if getattr(array, "shape", None) == () else ""
-        raise InvalidArgument(f"tutti: the output is read-only ({type(array).__name__}{hint})")
+        raise InvalidArgument(f"tutti: {what}: the output is read-only ({type(array).__name__}{hint})")
     _is_ndarray(array)
     return address, keep
 

@@ -15,7 +15,7 @@ from ctypes import addressof, c_int, c_int32, c_int64, c_void_p
 from functools import partial
 from typing import Any, Callable, Generator, Generic, Iterator, Optional, TypeVar
 
-from ._call import limit_ms, local
+from ._call import limit_ms, local, token_handle
 from ._dropped import leak_at_exit
 from ._errors import BadState, CLASSES, Error, WaitLimit, checked, error_of, fail
 from ._native import ErrorStruct, lib
@@ -123,10 +123,11 @@ class Work(Generic[T]):
         left = -1 if timeout is None else limit_ms(timeout)
         until = time.monotonic() + left / 1000 if left > 0 else 0.0
         error = ErrorStruct() if token is not None else local.state.error
+        stop = token_handle(token, "token") if token is not None else 0
         while True:
             limit = _SLICE_MS if local.state.is_main and not 0 <= left <= _SLICE_MS else left
             if token is not None:
-                status = lib.tutti_work_wait_token(self.handle, limit, token.handle, addressof(error))
+                status = lib.tutti_work_wait_token(self.handle, limit, stop, addressof(error))
             else:
                 status = lib.tutti_work_wait(self.handle, limit)
             if status == 0:
@@ -214,7 +215,8 @@ class CancelToken:
 
     def __init__(self, timeout: Optional[float] = None, parent: Optional[CancelToken] = None):
         token = c_void_p()
-        checked(lib.tutti_cancel_token_create, parent.handle if parent else None, limit_ms(timeout), addressof(token))
+        above = token_handle(parent, "parent") if parent is not None else None
+        checked(lib.tutti_cancel_token_create, above, limit_ms(timeout), addressof(token))
         self.handle: int = token.value or 0
         self._destroy = weakref.finalize(self, lib.tutti_cancel_token_destroy, self.handle, None)
         self._destroy.atexit = False

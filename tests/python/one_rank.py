@@ -133,6 +133,49 @@ class Arrays(unittest.TestCase):
         with self.assertRaises(TypeError):
             tutti.init(store=4711)
 
+    def test_wrong_types(self):
+        """The exception names the argument, what it was, and what it must be."""
+        x, g = np.zeros(2), self.group
+        for words, call in (
+            (r"timeout is '5' \(str\); it must be a number of seconds", lambda: g.barrier(timeout="5")),
+            (r"timeout is \[5\] \(list\)", lambda: g.barrier_async().wait([5])),
+            (r"root is 1.5 \(float\); it must be an integer", lambda: g.broadcast(x, root=1.5)),
+            (r"send_tag is 'a' \(str\)", lambda: g.sendrecv(x, 0, x, send_tag="a")),
+            (r"op is 3.5 \(float\); it must be one of sum, ", lambda: g.all_reduce(x, op=3.5)),
+            (r"op is \[\] \(list\)", lambda: g.all_reduce(x, op=[])),
+            (r"scale is '2' \(str\); it must be a number", lambda: g.all_reduce(x, scale="2")),
+            (r"stream is 'a' \(str\)", lambda: g.all_reduce(x, stream="a")),
+            (r"token is 3 \(int\); it must be a CancelToken", lambda: g.all_reduce(x, token=3)),
+            (r"token is 3 \(int\); it must be a CancelToken", lambda: g.barrier_async().wait(token=3)),
+            (r"parent is 3 \(int\)", lambda: tutti.CancelToken(parent=3)),
+            (r"on_end is 3 \(int\); it must be a function", lambda: g.all_reduce(x, on_end=3)),
+            (r"counts is 3 \(int\); it must be a sequence of integers", lambda: g.all_gather_v(x, counts=3)),
+            (r"counts\[0\] is 1.5 \(float\)", lambda: g.all_gather_v(x, counts=[1.5])),
+            (r"shape is 1.5 \(float\)", lambda: g.empty(1.5)),
+            (r"ranks is 3 \(int\)", lambda: g.create(3)),
+            (r"flags is 1.5 \(float\)", lambda: g.agree(1.5)),
+            (r"token is 3 \(int\); it must be a string", lambda: g.grow(3, 1)),
+            (r"token is 3 \(int\); it must be a string", lambda: tutti.join(3)),
+            (r"index is 'a' \(str\)", lambda: g.recorded("a")),
+            (r"settings is \['a'\] \(list\); it must be a dict", lambda: tutti.init(settings=["a"])),
+            (r"native_communicator is 'a' \(str\)", lambda: tutti.init(native_communicator="a")),
+            (r"operations is 3 \(int\)", lambda: g.persistent(3)),
+            (r"operations\[0\] is 3 \(int\); it must be a PersistentOp", lambda: g.persistent([3])),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(TypeError, words):
+                call()
+        for words, call in (
+            (r"tensor: 3 \(builtins.int\) is no array", lambda: g.all_reduce(3)),
+            (r"tensor: no element type for object", lambda: g.all_gather(np.array([None]))),
+            (r"output: 3 \(builtins.int\) is no array", lambda: g.all_reduce(x, 3)),
+            (r"recv: the output is read-only \(bytes\)", lambda: g.sendrecv(x, 0, b"r")),
+            (r"gradients\[1\]: 3 \(builtins.int\) is no array", lambda: tutti.Bucketer(g, [x, 3])),
+            (r"wire is \[\]; it is one of full, ", lambda: g.all_reduce(x, wire=[])),
+            (r"op is 'plus', which is no reduction", lambda: g.all_reduce(x, op="plus")),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(tutti.InvalidArgument, words):
+                call()
+
     def test_errors(self):
         with self.assertRaises(tutti.InvalidArgument) as caught:
             self.group.all_reduce(np.zeros(2), op=99)
@@ -569,7 +612,7 @@ class Process(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             _interrupt.in_thread_until_abort(fails, lambda: None)
         for token in (None, b"token", 7):
-            with self.assertRaisesRegex(AttributeError, "encode"):
+            with self.assertRaisesRegex(TypeError, "token is .* a string"):
                 tutti.join(token)
 
     def test_store(self):

@@ -2,7 +2,7 @@
 /*
  * file:PATH - a directory on a file system that all ranks see; it is made if it is missing, and stays with its keys: it
  * is the user's, and slower ranks may still read. The ranks of a later job skip the worlds of jobs that are known to
- * have ended (core/membership/world_name.c).
+ * have ended (src/core/membership/world_name.c).
  *
  * Each key is a file. Its value is written to a draft file and then linked to the key's name. link() is atomic and
  * exclusive, on NFS as well: there, a lost answer can make it report EEXIST although it succeeded, so the number of
