@@ -34,6 +34,29 @@ TUTTI_LANES=99 run_tutti info --config
 check_status 0 "a bad setting is shown"
 check_line out '^  error +TUTTI_LANES is "99"' "a bad setting is shown"
 
+# Variables that no part of Tutti reads: a list here, in the group's description, and a line of the launcher.
+backend='TUTTI_BACKND \(TUTTI_BACKEND\?\)'
+export TUTTI_BACKND=shm
+TUTTI_WINDOW=1M TUTTI_OWN_COLOR_OF_THE_APPLICATION=red run_tutti info
+for words in "$backend" "TUTTI_WINDOW \(TUTTI_ENGINE_WINDOW\?\)" TUTTI_OWN_COLOR_OF_THE_APPLICATION; do
+    check_line out "^  (.+, )?$words(, |\$)" "an unknown variable"
+done
+run_tutti info --json
+check_line out "^  \"unknown_variables\": \"$backend\"" "an unknown variable as JSON"
+run_tutti run -n 2 --only-rank 0 --env TUTTI_LANE=2 "$tutti" info --group
+check_line out "^  unknown environment variables: .*$backend" "an unknown variable in a group's description"
+line="^tutti run: unknown environment variables have no effect: $backend, TUTTI_LANE \(TUTTI_LANES\?\)\$"
+check_count err "$line" 1 "unknown variables of a job"
+unset TUTTI_BACKND
+
+# Every variable that a source reads is known; those of CMake are none.
+read='(getenv|setenv|environ(\.get|\.pop|\.setdefault)?) ?[[(]"TUTTI_[A-Z0-9_]+"|\$\{?TUTTI_[A-Z0-9_]+'
+names=$(cd "$here/../.." && grep -rhoE "$read" src tools python scripts examples tests Makefile \
+    --exclude=info.sh --exclude=CMakeLists.txt | grep -oE 'TUTTI_[A-Z0-9_]+' | sort -u)
+check_equal "$([ "$(echo "$names" | wc -w)" -gt 40 ] && echo many)" many "variables that the sources read"
+env $(for name in $names; do echo "$name="; done) TUTTI_BUILD="$build" "$tutti" info --json >"$work/out" 2>"$work/err"
+check_line out '"unknown_variables": ""' "variables that the sources read"
+
 # The world that a launcher describes, and a broken one.
 run_tutti run -n 3 --only-rank 2 "$tutti" info
 check_line out '^  launcher +tutti$' "inside tutti run"

@@ -7,6 +7,7 @@
 
 #include "backends/engine_settings.h"
 #include "backends/nccl/library/options.h"
+#include "core/settings/variables.h"
 #include "info/info.h"
 #include "kernels/kernels.h"
 
@@ -125,6 +126,7 @@ void tti_info_gather(struct tti_info *info, bool again)
     memset(info, 0, sizeof(*info));
     tti_info_system(&info->system);
     info->isa = tti_kernels_isa();
+    tti_unknown_variables(info->unknown_variables, sizeof(info->unknown_variables));
     info->settings_error.status = tti_settings_resolve(NULL, NULL, &info->settings, &info->settings_error);
     gather_devices(info);
     gather_backends(info);

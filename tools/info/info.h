@@ -68,6 +68,7 @@ struct tti_info {
     tutti_error site_error;   /* status OK when `site` is valid */
     struct tti_world world;
     tutti_error world_error;                   /* status OK when `world` is valid */
+    char unknown_variables[400];               /* see core/settings/variables.h */
     struct tti_settings *settings;             /* NULL: settings_error says why */
     tutti_error settings_error;                /* status OK when `settings` is valid */
     struct tti_calibration calibration;        /* what groups choose their thresholds by */

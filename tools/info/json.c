@@ -148,10 +148,11 @@ bool tti_json_usable(const char *tool)
 
 bool tti_info_print_json(const struct tti_info *info, bool settings)
 {
-    json_t *root = json_pack("{s:s, s:o, s:o, s:o, s:{s:s?, s:s?}, s:o, s:o}", "version", tutti_version_string(), "cpu",
-                             pack_cpu(info), "system", pack_machine(info), "backends", pack_backends(info), "auto",
-                             "processes", info->auto_processes, "threads", info->auto_threads, "devices",
-                             pack_devices(info), "world", pack_world(info));
+    json_t *root =
+        json_pack("{s:s, s:o, s:o, s:o, s:{s:s?, s:s?}, s:o, s:o, s:s}", "version", tutti_version_string(), "cpu",
+                  pack_cpu(info), "system", pack_machine(info), "backends", pack_backends(info), "auto", "processes",
+                  info->auto_processes, "threads", info->auto_threads, "devices", pack_devices(info), "world",
+                  pack_world(info), "unknown_variables", info->unknown_variables);
     bool good = root != NULL;
     if (good && info->settings_error.status == TUTTI_OK) {
         good = json_object_set_new(root, "profile", pack_profile(info)) == 0 &&

@@ -213,6 +213,9 @@ void tti_info_print_text(const struct tti_info *info, bool settings)
     print_devices(info);
     print_backends(info);
     print_world(info);
+    if (info->unknown_variables[0] != '\0') {
+        printf("\nUnknown environment variables, which have no effect\n  %s\n", info->unknown_variables);
+    }
     print_profile(info);
     print_thresholds(info);
     if (settings) {

@@ -18,6 +18,7 @@
 
 #include "common/exit_codes.h"
 #include "common/program.h"
+#include "core/settings/variables.h"
 #include "run/job/supervise.h"
 #include "run/nodes/rendezvous.h"
 #include "run/nodes/shutdown.h"
@@ -168,6 +169,19 @@ struct program {
     char why[512];
 };
 
+/* One line, if there are any: a misspelt setting has no effect. */
+static void report_unknown_variables(const struct tti_run_options *options)
+{
+    char unknown[400];
+    tti_unknown_variables(unknown, sizeof(unknown));
+    for (size_t i = 0; i < options->env_count; i++) {
+        tti_add_unknown_variable(options->env[i], unknown, sizeof(unknown));
+    }
+    if (unknown[0] != '\0') {
+        fprintf(stderr, "tutti run: unknown environment variables have no effect: %s\n", unknown);
+    }
+}
+
 /* On one node: in a store of this host. */
 static int run_alone(const struct tti_run_options *options, struct tti_job_identity *identity,
                      const struct tti_signals *signals, const char *path, pid_t *guard, bool *failed_by_rank)
@@ -258,6 +272,7 @@ int tutti_tool_run(int argc, char **argv)
 {
     struct tti_run_options options;
     tti_run_options_parse(&options, argc, argv);
+    report_unknown_variables(&options);
     ranks_here = options.ranks;
     struct tti_job_identity identity = {0};
     struct program program = {0};

@@ -25,6 +25,7 @@
 #include "core/group/users.h"
 #include "core/membership/join.h"
 #include "core/membership/split.h"
+#include "core/settings/variables.h"
 
 tutti_status tti_api_finish(tutti_error *error, tutti_operation operation, int32_t rank, tutti_status status)
 {
@@ -470,6 +471,11 @@ static size_t describe(struct tti_group *g, char *text, size_t capacity)
     }
     if (g->shm_unused_reason) {
         tti_append(&t, "  shared memory (shm) was not taken: %s\n", g->shm_unused_reason);
+    }
+    char unknown[400];
+    tti_unknown_variables(unknown, sizeof(unknown));
+    if (unknown[0] != '\0') {
+        tti_append(&t, "  unknown environment variables: %s\n", unknown);
     }
     for (tutti_operation kind = TUTTI_OP_ALL_REDUCE; kind <= TUTTI_OP_RECV; kind++) {
         char how[80];
