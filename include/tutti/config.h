@@ -4,8 +4,8 @@
  *
  * The struct has the fields that most programs need. Everything else is a setting "key=value" from one table with type,
  * bounds, help text and environment variable: tutti_config_key, or `tutti info --config`. The first of these with a
- * value counts: the struct or its settings, the environment, the default. A misspelt variable TUTTI_... has no effect and
- * is no error: `tutti run`, `tutti info` and tutti_group_describe list those that no part of Tutti reads.
+ * value counts: the struct or its settings, the environment, the default. A misspelt variable TUTTI_... has no effect
+ * and is no error: `tutti run`, `tutti info` and tutti_group_describe list those that no part of Tutti reads.
  */
 #ifndef TUTTI_CONFIG_H
 #define TUTTI_CONFIG_H
