@@ -389,6 +389,13 @@ dist.all_reduce(t)
 if sys.argv[3] == "pending" and dist.get_rank() == 0:
     work = dist.all_reduce(t, async_op=True)
     future = work.get_future().then(lambda f: print("callback"))
+    message = dist.irecv(torch.ones(1), 1)
+elif sys.argv[3] == "pending":
+    dist.all_reduce(t)  # rank 0 has arrived, and needs not stay
+    try:
+        dist.recv(t, 0)
+    except dist.DistBackendError as error:
+        print(error)
 print("end")
 """
 
@@ -468,6 +475,8 @@ class Failures(unittest.TestCase):
                 for process in processes:
                     out, err = process.communicate(timeout=300)
                     self.assertEqual((process.returncode, "end" in out), (0, True), err)
+                if how == "pending":
+                    self.assertRegex(out, "tutti PEER_LEFT: recv from rank 0")
 
 
 if __name__ == "__main__":

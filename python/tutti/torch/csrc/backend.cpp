@@ -2,6 +2,7 @@
 #include "backend.hpp"
 
 #include <algorithm>
+#include <torch/csrc/python_headers.h>
 
 namespace tutti_torch {
 
@@ -15,7 +16,7 @@ Range::Range(const char *title, const std::vector<at::Tensor> &inputs) : functio
 }
 
 Backend::Backend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, c10::intrusive_ptr<Options> options)
-    : c10d::Backend(rank, size), options_(std::move(options)), store_(store)
+    : c10d::Backend(rank, size), options_(std::move(options)), store_(std::make_unique<StoreBridge>(store))
 {
     // Names the group in flight records. The store counts how often this rank has joined at these keys: a group of the
     // same name that is formed again, perhaps by another process in the place of a dead one, must not read old records.
@@ -28,10 +29,10 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int siz
                                                .world_size(size)
                                                .timeout_ms(deadline(options_->timeout))
                                                .settings(settings)
-                                               .store_callbacks(store_.callbacks()),
+                                               .store_callbacks(store_->callbacks()),
                                            &group_, &error);
     if (status != TUTTI_OK) {
-        const std::string cause = store_.last_failure();
+        const std::string cause = store_->last_failure();
         if (!cause.empty()) {
             C10_THROW_ERROR(DistBackendError, c10::str("tutti ", tutti_status_name(status), ": ", error.message,
                                                        "; the store's error was: ", cause));
@@ -41,13 +42,37 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store> &store, int rank, int siz
     init();
 }
 
-// Pending operations end with an error: a process that ends does not wait for others.
+static bool process_ends()
+{
+#if PY_VERSION_HEX >= 0x030d0000
+    return Py_IsFinalizing();
+#else
+    return _Py_IsFinalizing();
+#endif
+}
+
+// What a group with pending operations uses, until the process has ended.
+struct Left {
+    std::unique_ptr<StoreBridge> store;
+    std::vector<std::shared_ptr<Arena>> arenas;
+    std::vector<std::shared_ptr<Arena>> reserved;
+};
+
+// Does not wait for other ranks. At the end of the process pending operations stay as they are, and a rank that still
+// needs this one gets PEER_LEFT from the library: an abort would fail the group on all ranks, also in operations that
+// this rank has arrived at. At another time pending operations end with an error.
 Backend::~Backend()
 {
-    if (tutti_group_destroy(group_, nullptr) == TUTTI_BUSY) {
-        tutti_group_abort(group_, nullptr);
-        tutti_group_destroy(group_, nullptr);
+    if (tutti_group_destroy(group_, nullptr) != TUTTI_BUSY) {
+        return;
     }
+    if (process_ends()) {
+        Work::leave_pending();
+        new Left{std::move(store_), std::move(arenas_), std::move(reserved_)};
+        return;
+    }
+    tutti_group_abort(group_, nullptr);
+    tutti_group_destroy(group_, nullptr);
 }
 
 void Backend::abort()

@@ -150,7 +150,7 @@ private:
     std::vector<int64_t> collect_reports(milliseconds timeout, bool wait_all_ranks);
 
     const c10::intrusive_ptr<Options> options_;
-    StoreBridge store_; // until the group is destroyed
+    std::unique_ptr<StoreBridge> store_; // until the group is destroyed
     tutti_group *group_ = nullptr;
     std::vector<std::shared_ptr<Arena>> arenas_; // of empty(), each with one tensor
     std::mutex reserved_mutex_;                  // FSDP2 allocates on the threads of the backward pass

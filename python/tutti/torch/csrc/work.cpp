@@ -5,6 +5,13 @@
 
 namespace tutti_torch {
 
+static std::atomic<bool> left{false};
+
+void Work::leave_pending()
+{
+    left.store(true, std::memory_order_relaxed); // a thread that reads the old value could have come before
+}
+
 static bool any_copy(const std::vector<Block> &blocks)
 {
     for (const Block &block : blocks) {
@@ -47,6 +54,9 @@ void Work::refused()
 
 void Work::on_end(tutti_status status, const tutti_error *error, void *user)
 {
+    if (left.load(std::memory_order_relaxed)) {
+        return; // the Work stays
+    }
     const auto self = c10::intrusive_ptr<Work>::reclaim(static_cast<Work *>(user));
     if (status != TUTTI_OK) {
         const std::lock_guard<std::mutex> lock(self->mutex_);

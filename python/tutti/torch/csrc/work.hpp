@@ -62,6 +62,8 @@ public:
     }
     // All operations have been started.
     void started() { end_one(); }
+    // The process ends: pending operations end without notice, since nothing of torch and Python may be used any more.
+    static void leave_pending();
 
     // The description of a received message.
     tutti_message *message() { return &message_; }
