@@ -271,6 +271,8 @@ def _convert(array: Any, dtype: Any = None) -> Tuple[int, bool, Any]:
     """(address of the DLTensor, whether it is read-only, what has to stay alive)."""
     if isinstance(array, Tensor):
         return array.address, array.read_only, array
+    if getattr(array, "is_neg", None) and array.is_neg():  # torch exports the memory without its negative bit
+        raise InvalidArgument("tutti: the values are the negative of what lies in memory; pass tensor.resolve_neg()")
     if dtype is not None or not hasattr(array, "__dlpack__"):
         return _from_buffer(array, dtype)
     try:

@@ -99,6 +99,20 @@ class Arrays(unittest.TestCase):
         self.refuses("overlap", source := np.zeros(8), source[::-1])
         self.refuses("itself|overlap", np.zeros(1), np.lib.stride_tricks.as_strided(np.zeros(1), (4,), (0,)))
 
+    def test_negative_bit(self):
+        """A view of torch whose memory has the values with the other sign, as of z.conj().imag."""
+
+        class View:
+            def __init__(self, array, negative):
+                self.array, self.is_neg, self.__dlpack_device__ = array, lambda: negative, array.__dlpack_device__
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+        self.assertEqual(self.group.all_reduce(View(np.ones(2), False), np.zeros(2)).tolist(), [1, 1])
+        self.refuses("tensor: .*resolve_neg", View(np.ones(2), True), np.zeros(2))
+        self.refuses("output: .*resolve_neg", np.ones(2), View(np.ones(2), True))
+
     def test_bad_arguments(self):
         self.refuses("no reduction", np.zeros(2), op="median")
         self.refuses("op is 99", np.zeros(2), op=99)

@@ -356,6 +356,16 @@ def modes():
     assert parameter.is_leaf and parameter.requires_grad
 
 
+def bits():
+    """Views with the negative bit: the memory has the values with the other sign. torch passes resolved inputs."""
+    size = dist.get_world_size()
+    imaginary = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
+    out = [torch._neg_view(torch.zeros(2)) for _ in range(size)]
+    assert imaginary.is_neg() and out[0].is_neg()
+    dist.all_gather(out, imaginary)
+    assert all(o.tolist() == [-2, -4] for o in out)
+
+
 def sparse():
     rank, size = dist.get_rank(), dist.get_world_size()
     t = torch.sparse_coo_tensor([[rank, size]], [1.0, 2.0], (size + 1,))
@@ -626,6 +636,9 @@ class Calls(unittest.TestCase):
 
     def test_modes(self):
         self.each(modes)
+
+    def test_bits(self):
+        self.each(bits)
 
     def test_sparse(self):
         self.each(sparse)
