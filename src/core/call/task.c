@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -72,32 +71,26 @@ static tutti_status no_memory(struct tti_task *t, const struct tti_side *side)
                          t->function, side->name, side->bytes);
 }
 
-static bool can(const tutti_backend *backend, void *state, tutti_op *op, bool on_device)
+/* Finds the engine that runs an operation: the group's, or else the host's, which also takes the messages of a group on
+ * a device; and whether the tensors must be copied for it. Returns how the engine runs it; NULL: no engine can. */
+static const char *find_engine(const struct tti_group *g, tutti_op *op, bool tensors_on_host, bool *on_host_engine,
+                               bool *is_staged)
 {
-    op->on_device = on_device;
-    return backend && backend->ops->supports(state, op);
-}
-
-/* Finds the engine that runs the task: the group's, or else the host's; and whether the tensors must be copied for
- * it. */
-static tutti_status find_engine(struct tti_task *t)
-{
-    const struct tti_group *g = t->call.group;
-    tutti_op *op = &t->op;
-    const bool there = tti_group_on_device(g) && !t->call.on_host;
-    t->on_host_engine = false;
-    t->is_staged = g->stages_to_device;
-    if (!t->call.on_host && (there ? g->takes_device : true) &&
-        can(g->backend, g->state, op, g->takes_device || g->stages_to_device)) {
-        return TUTTI_OK;
+    const bool there = tti_group_on_device(g) && !tensors_on_host;
+    const bool message = op->kind == TUTTI_OP_SEND || op->kind == TUTTI_OP_RECV;
+    *on_host_engine = false;
+    *is_staged = g->stages_to_device;
+    if (!tensors_on_host && (!there || (g->takes_device && !message))) {
+        op->on_device = g->takes_device || g->stages_to_device;
+        const char *how = g->backend->ops->supports(g->state, op);
+        if (how) {
+            return how;
+        }
     }
-    t->on_host_engine = true;
-    t->is_staged = there;
-    if (can(g->host_backend, g->host_state, op, false)) {
-        return TUTTI_OK;
-    }
-    return tti_error_set(t->call.error, TUTTI_UNSUPPORTED, "%s: backend %s cannot do this", t->function,
-                         g->backend->name);
+    *on_host_engine = true;
+    *is_staged = there;
+    op->on_device = 0;
+    return g->host_backend ? g->host_backend->ops->supports(g->host_state, op) : NULL;
 }
 
 static const tutti_backend *engine_of(const struct tti_task *t, void **state)
@@ -119,47 +112,36 @@ tutti_status tti_task_complete(struct tti_task *t)
     op->timeout_ms = c->options.timeout_ms;
     op->scale = c->options.scale;
     op->flags = c->options.flags & TUTTI_CANCELLABLE;
-    tutti_status status = find_engine(t);
-    if (status != TUTTI_OK) {
-        return status;
+    if (!find_engine(g, op, c->on_host, &t->on_host_engine, &t->is_staged)) {
+        return tti_error_set(c->error, TUTTI_UNSUPPORTED, "%s: backend %s cannot do this", t->function,
+                             g->backend->name);
     }
     op->wire = c->options.wire;
     void *state;
     const tutti_backend *engine = engine_of(t, &state);
     t->converts = tti_wire_converts(engine, state, op);
-    if (t->converts && (status = tti_wire_check_engine(engine, state, op, t->call.error)) != TUTTI_OK) {
-        return status;
-    }
-    return c->options.flags & TUTTI_HAS_STREAM ? tti_staging_mark(g, c->options.stream, &op->after, c->error) : status;
+    const tutti_status status = t->converts ? tti_wire_check_engine(engine, state, op, c->error) : TUTTI_OK;
+    return status == TUTTI_OK && (c->options.flags & TUTTI_HAS_STREAM)
+               ? tti_staging_mark(g, c->options.stream, &op->after, c->error)
+               : status;
 }
 
 const char *tti_task_describe(const struct tti_group *g, tutti_operation kind, char *text, size_t capacity)
 {
-    tutti_op op = {.size = sizeof(op),
-                   .kind = kind,
-                   .dtype = TUTTI_F32,
-                   .redop = TUTTI_SUM,
-                   .timeout_ms = g->timeout_ms,
-                   .on_device = g->takes_device || g->stages_to_device};
-    const bool message = kind == TUTTI_OP_SEND || kind == TUTTI_OP_RECV;
-    const bool there = tti_group_on_device(g) && !(g->takes_device && !message);
-    const char *how = there ? NULL : g->backend->ops->supports(g->state, &op);
-    if (how) {
-        snprintf(text, capacity, "%s%s", how, g->stages_to_device ? ", on copies on its device" : "");
-        return text;
+    tutti_op op = {
+        .size = sizeof(op), .kind = kind, .dtype = TUTTI_F32, .redop = TUTTI_SUM, .timeout_ms = g->timeout_ms};
+    bool on_host_engine;
+    bool is_staged;
+    const char *how = find_engine(g, &op, false, &on_host_engine, &is_staged);
+    if (!how) {
+        return "unsupported";
     }
-    op.on_device = 0;
-    how = g->host_backend ? g->host_backend->ops->supports(g->host_state, &op) : NULL;
-    if (how) {
-        snprintf(text, capacity, "%s%s%s", how, g->host_backend != g->backend ? " on backend " : "",
-                 g->host_backend != g->backend ? g->host_backend->name : "");
-        if (tti_group_on_device(g)) {
-            const size_t used = strlen(text);
-            snprintf(text + used, capacity - used, ", through host memory");
-        }
-        return text;
-    }
-    return "unsupported";
+    const bool other = on_host_engine && g->host_backend != g->backend;
+    snprintf(text, capacity, "%s%s%s%s", how, other ? " on backend " : "", other ? g->host_backend->name : "",
+             !is_staged       ? ""
+             : on_host_engine ? ", through host memory"
+                              : ", on copies on its device");
+    return text;
 }
 
 /* Between a strided tensor and its stand-in. */
