@@ -9,9 +9,6 @@
  * opened it. Fails on all of them or on none. */
 tutti_status tti_group_open(struct tti_group_plan *plan, tutti_group **group, tutti_error *error);
 
-/* For a rank that cannot begin to form the group: reports `why` to the others. `error` is complete. */
-void tti_group_decline(struct tti_group_plan *plan, tutti_status why, const tutti_error *error);
-
 /* For the last user, which has acquired the group: ends and frees it. BUSY: there are other users, and the group is
  * released only. */
 tutti_status tti_group_end(struct tti_group *group);

@@ -23,6 +23,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "core/group/at_rendezvous.h"
 #include "core/group/backend/registry.h"
 #include "core/group/group.h"
 #include "core/launchers/world.h"
