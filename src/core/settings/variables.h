@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Appends the name of the assignment NAME=VALUE to the list in `text`, with the nearest known name, if it is unknown. */
+/* Appends the name in NAME=VALUE to the list in `text`, if it is unknown, with the nearest known name. */
 void tti_add_unknown_variable(const char *assignment, char *text, size_t capacity);
 
 /* The list of this process's environment; "" if all are known. What does not fit is cut off. */
