@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 NAMES := src include tools tests examples bench python
 
-.PHONY: all demo demo-gpt check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-decode bench-hosts bench-torch fuzz format lint install uninstall clean help
+.PHONY: all demo demo-gpt check check-all check-gpu check-python check-torch chaos bench bench-async bench-checks bench-decode bench-forms bench-hosts bench-torch fuzz format lint install uninstall clean help
 
 all:
 	@scripts/setup build
@@ -63,6 +63,11 @@ bench-decode:
 	@scripts/build release
 	@scripts/bench_decode build
 
+bench-forms:
+	@scripts/setup bench
+	@scripts/build release
+	@scripts/bench_forms build
+
 bench-async: all
 	@scripts/bench_async.py build
 
@@ -110,6 +115,7 @@ help:
 	@echo "make bench       compare with other libraries, into bench/results/ (25 minutes; BENCH_QUICK=1: some)"
 	@echo "make bench-async measure the asynchronous operations, into bench/results/"
 	@echo "make bench-decode measure a token of a model whose layers two ranks share, into bench/results/ (six minutes)"
+	@echo "make bench-forms measure persistent operations and smaller wires beside ordinary calls, into bench/results/ (two minutes)"
 	@echo "make bench-checks measure what looking for failures costs, into bench/results/"
 	@echo "make fuzz        search for inputs that break something, a minute for each target (scripts/fuzz -t SECONDS)"
 	@echo "make bench-hosts measure all_reduce over 2, 4 and 8 hosts with slow links, as root, into bench/results/ (10 minutes; BENCH_QUICK=1: some)"

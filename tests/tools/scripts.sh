@@ -30,7 +30,7 @@ for script in scripts/* scripts/torch/environment; do
 done
 for words in "scripts/build nothing" scripts/build scripts/demo scripts/uninstall "scripts/bench build results more" \
     "scripts/lint nothing" "scripts/setup nothing" "scripts/setup build check" "scripts/hosts nothing" \
-    scripts/man_pages "scripts/check nothing" "scripts/fuzz -x" "scripts/bench_hosts build results more"; do
+    scripts/man_pages "scripts/check nothing" "scripts/fuzz -x" "scripts/bench_hosts build results more" "scripts/bench_forms build results more"; do
     run_script $words
     check_status 2 "$words"
     check_line err . "$words"
