@@ -84,7 +84,7 @@ LIBRARIES = tuple(dict.fromkeys(name.split("/")[0] for name in SETUPS if name !=
 SHOW_EVERY = 10  # seconds
 PASSED_ON = ("-d", "-o", "--root", "-i", "--backend", "--budget")  # options of `tutti bench`
 
-CONFIRM_SHARE = 0.2  # of the time of all jobs, about, that measuring lost cells again takes
+CONFIRM_SHARE = 0.04  # of the plan of all jobs, which take less: what measuring lost cells again takes
 
 Sample = collections.namedtuple("Sample", "hop p50 ratio low high bound_us")
 
