@@ -121,14 +121,19 @@ static inline void ledger_say(const char *what, tutti_status status, const tutti
     EXPECT(status == TUTTI_OK);
 }
 
+/* Where the groups of ledger_on_ranks are. */
+static inline const char *ledger_on_backend(void)
+{
+    return job_backend() ? job_backend() : "local";
+}
+
 /* Runs `function` on so many ranks, and checks that it really ran on each and that they are on the backend wanted. */
 static inline void ledger_on_ranks(int32_t count, tutti_rank_function function, void *user)
 {
     static int expected;
-    const char *wanted = job_backend();
     struct ledger_ranks ranks = {function, user, NULL};
     tutti_error error = {.message = ""};
-    if (wanted) {
+    if (job_backend()) {
         ledger_say("the job", job_run(count, ledger_one_rank, &ranks, &error), &error);
     } else {
         ledger_say("tutti_run_threads", tutti_run_threads(count, ledger_one_rank, &ranks, &error), &error);
@@ -137,15 +142,9 @@ static inline void ledger_on_ranks(int32_t count, tutti_rank_function function, 
     EXPECT(atomic_load(&ledger_share()->ranks_run) >= expected);
     const char *backend = atomic_load(&ranks.backend);
     if (backend) { /* this process had a rank in it */
-        EXPECT(strcmp(backend, wanted ? wanted : "local") == 0);
+        EXPECT(strcmp(backend, ledger_on_backend()) == 0);
         ledger_say_backend(backend);
     }
-}
-
-/* Where the groups of ledger_on_ranks are. */
-static inline const char *ledger_on_backend(void)
-{
-    return job_backend() ? job_backend() : "local";
 }
 
 /* Whether the ranks are processes. */
